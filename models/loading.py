@@ -45,9 +45,10 @@ WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 def load(
     path_or_name: str | Path,
     device: str | Device = "cpu",
-    dtype: str | DType | None = None,
+    dtype: str | DType | Mapping[str, str] | None = None,
     *,
     adapter: str | Path | None = None,
+    format: str | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
@@ -56,15 +57,23 @@ def load(
     (or its http(s) address), a ggml or llama2.c file of a llama, a file of whisper.cpp, or a .pth
     file of RWKV is a model by itself; the last has its vocabulary beside it. A .cfg of darknet, or
     its http(s) address, has its .weights beside it. Of CTranslate2's folders those with a Whisper
-    are read.
-    dtype: floating weights are converted to it; default: as stored. adapter: what
-    `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
+    are read. A folder of ONNX files, as transformers.js has them, is read where it has no other
+    weights of a family here, or with format="onnx"; so is one of its .onnx files.
+    dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
+    file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
+    what `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
 
     `path_or_name` is one of these; `device` is where the weights are.
     """
-    model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
+    from rushlight.models.onnx.loading import of_onnx
+
+    model = of_onnx(path_or_name, device, dtype, format, progress)
+    if model is None:
+        if isinstance(dtype, Mapping):
+            raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
+        model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
 
@@ -150,16 +159,25 @@ def from_gguf(
 async def load_async(
     path_or_url: str,
     device: str | Device = "cpu",
-    dtype: str | DType | None = None,
+    dtype: str | DType | Mapping[str, str] | None = None,
     *,
+    format: str | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """`load` without blocking; in the tab `name` is an address or a hub id.
 
-    `path_or_url`, `device`, `dtype`, `progress` and what it raises are load's.
+    `path_or_url`, `device`, `dtype`, `format`, `progress` and what it raises are load's. In the tab
+    there are no ONNX folders: LoadError for format="onnx".
     """
     if sys.platform != "emscripten":
-        return await asyncio.to_thread(load, path_or_url, device, dtype, progress=progress)
+        return await asyncio.to_thread(
+            load, path_or_url, device, dtype, format=format, progress=progress
+        )
+    if format is not None or isinstance(dtype, Mapping):
+        raise LoadError(
+            "load_async: folders of ONNX files are not read in a page",
+            hint="load single files by rl.onnx.load",
+        )
     from rushlight.web.loading.download import fetch_checkpoint
 
     parts = await fetch_checkpoint(path_or_url, progress, device)

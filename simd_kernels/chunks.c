@@ -12,7 +12,7 @@ typedef struct {
 // Whether each 16 elements have a scale of their own, not each 32.
 RL_INLINE int qc_is_fine(int type) {
     return type == RL_Q2_K || type == RL_Q3_K || type == RL_Q6_K || type == RL_NVFP4 ||
-           type == RL_IQ1_M || type == RL_IQ2_XS || type == RL_IQ2_S;
+           type == RL_IQ1_M || type == RL_IQ2_XS || type == RL_IQ2_S || type == RL_N4_16;
 }
 
 // 32 elements; two registers or one.

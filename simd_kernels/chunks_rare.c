@@ -180,9 +180,53 @@ RL_SMALL static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
     b16store(c->q + 240, qc_digit(b16load((const uint8_t *)words)));
 }
 
+// The types whose zero points are numbers of their own: the bits of a byte in order, less those of
+// the zero point.
+RL_SMALL static void qc_zeroed(int type, const uint8_t *p, q_chunk *c) {
+    const int fine = type == RL_N4_16, eight = type == RL_N8_32, two = type == RL_N2_32;
+    const int zero = fine ? 8 : type == RL_H4_32 ? 2 : 4, codes = zero + (eight ? 0 : 1 + fine);
+    for (int part = 0; part < 8; part++) {
+        int8_t *to = c->q + 32 * part;
+        const int size = q_block(type), first = 32 * part;
+        const uint8_t *block = p + first / size * q_bytes(type);
+        const uint8_t *at = block + codes + first % size / 2;
+        float d[2];
+        if (type == RL_H4_32) d[0] = qc_half(block);
+        else rl_copy(d, block, fine ? 8 : 4);
+        c->s[2 * part] = d[0], c->s[2 * part + 1] = d[fine];
+        if (eight) {
+            rl_copy(to, at, 32);
+            continue;
+        }
+        const uint8_t mask = two ? 3 : 15;
+        const uint8_t less[2] = {block[zero] & mask, block[zero + fine] & mask};
+        if (two) {
+            uint32_t v[8];
+            for (int k = 0; k < 8; k++) {
+                v[k] = at[k];
+                v[k] = (v[k] | v[k] << 6 | v[k] << 12 | v[k] << 18) & 0x03030303;
+            }
+            b16store(to, qc_words(v[0], v[1], v[2], v[3]) - less[0]);
+            b16store(to + 16, qc_words(v[4], v[5], v[6], v[7]) - less[1]);
+            continue;
+        }
+        b16 low = b16load(at), high = low >> 4;
+        low &= 15;
+        b16 half[2] = {__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
+                                               6, 22, 7, 23),
+                       __builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
+                                               29, 14, 30, 15, 31)};
+        b16store(to, half[0] - less[0]), b16store(to + 16, half[1] - less[1]);
+    }
+}
+
 RL_SMALL static void qc_rare(int type, const uint8_t *codes, const uint8_t *p, q_chunk *c) {
     if (codes) {
         qc_coded(type, codes, p, c);
+        return;
+    }
+    if (type >= RL_N2_32) {
+        qc_zeroed(type, p, c);
         return;
     }
     if (type == RL_TQ1_0 || type == RL_TQ2_0) {

@@ -30,6 +30,7 @@ module_state = 0
 attributes = 0  # grows when an attribute of a module is set
 retry_generation = 0  # grows when capturing a function that got no executable may succeed
 _lock = threading.Lock()
+_NOTHING: Mapping[str, Any] = {}
 _rebuilt = itertools.count()
 
 
@@ -51,8 +52,10 @@ class TraceHooks:
 
     why: the reason why calls run without an executable, or None. grads: the tensors from outside
     whose .grad the run reads or replaces, each with its first .grad, by id. switched: the tensors
-    whose requires_grad was set. actions: see `each_run`.
+    whose requires_grad was set. actions: see `each_run`. whole: ops of many steps are wanted.
     """
+
+    whole = False
 
     def __init__(self, where: Device | None = None) -> None:
         self.device = where
@@ -101,6 +104,15 @@ class TraceHooks:
             self.why = "it uses .grad of an argument"
         elif not inside:
             self.grads.setdefault(id(tensor), (tensor, tensor._grad))
+
+    def view_taken(self, base: Tensor, view: Tensor, name: str, attrs: Mapping[str, Any]) -> None:
+        """Note a view of `base` by the op `name`, or an alias of it where that is empty."""
+        self.see(base)
+        self.views[id(view)] = weakref.ref(view)
+
+    def may_read(self, tensor: Tensor) -> bool:
+        """Whether values that were not made from Python values alone may be read all the same."""
+        return False
 
     def op_runs(
         self,
@@ -164,6 +176,12 @@ def current() -> TraceHooks | None:
     return None if hooks is None or hooks.why is not None else hooks
 
 
+def splits() -> bool:
+    """Whether ops of many steps should be separate ones: a capture joins them by itself."""
+    hooks = _local.hooks
+    return bool(active) and (hooks is None or not hooks.whole)
+
+
 def capturing() -> bool:
     """Whether a function is being captured on this thread."""
     return _local.hooks is not None
@@ -176,12 +194,13 @@ def storage_made(storage: Storage) -> None:
         hooks.add("const", storage)
 
 
-def view_taken(base: Tensor, view: Tensor) -> None:
-    """A view of `base` was made."""
+def view_taken(
+    base: Tensor, view: Tensor, name: str = "", attrs: Mapping[str, Any] = _NOTHING
+) -> None:
+    """A view of `base` was made by the op `name`; without a name, an alias of it."""
     hooks = current()
     if hooks is not None:
-        hooks.see(base)
-        hooks.views[id(view)] = weakref.ref(view)
+        hooks.view_taken(base, view, name, attrs)
 
 
 def op_runs(
@@ -283,18 +302,18 @@ def transfer_done(tensor: Tensor, copy: Tensor) -> None:
 def values_read(tensor: Tensor) -> None:
     """Python is about to read values of `tensor`: CaptureError, as they differ in each call."""
     hooks = current()
-    if hooks is None or is_fixed(hooks, tensor):
+    if hooks is None or is_fixed(hooks, tensor) or hooks.may_read(tensor):
         return
     if hooks.device not in (None, tensor.storage.device):
         hooks.why = f"it reads from {tensor.storage.device}"
         return
     slot = hooks.find(tensor.storage)
     if slot is None or slot.kind != "const":
-        hooks.why = f"{_line()} reads the values of a tensor"
+        hooks.why = f"{line()} reads the values of a tensor"
         if hooks.lenient:
             return
         raise CaptureError(
-            f"jit: {_line()} reads the values of a tensor of shape {tensor.shape}; a replay cannot "
+            f"jit: {line()} reads the values of a tensor of shape {tensor.shape}; a replay cannot "
             "repeat a read",
             hint="remove the code that prints, compares, counts or indexes by values (numpy, item, "
             "tolist, bool, nonzero, a mask as index), or move it out of the captured function",
@@ -305,11 +324,11 @@ def grad_mode_switched(enabled: bool) -> None:
     """Grad mode is about to change: CaptureError, unless the library itself changes it."""
     hooks = current()
     if hooks is not None and not _module(sys._getframe(2)).startswith("rushlight."):
-        hooks.why = f"{_line()} switches grad mode"
+        hooks.why = f"{line()} switches grad mode"
         if hooks.lenient:
             return
         raise CaptureError(
-            f"jit: {_line()} switches grad mode {'on' if enabled else 'off'} inside the captured "
+            f"jit: {line()} switches grad mode {'on' if enabled else 'off'} inside the captured "
             "function",
             hint="switch it around the call",
         )
@@ -319,7 +338,7 @@ def _module(frame: Any) -> str:
     return str(frame.f_globals.get("__name__", ""))
 
 
-def _line() -> str:
+def line() -> str:
     """The innermost line outside the library; a line of a model if the function is a model."""
     frame: Any = sys._getframe(2)
     model = None

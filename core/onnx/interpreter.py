@@ -38,6 +38,13 @@ MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted
 # What a function raises of operands that do not fit.
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
            AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
+_FEW = 64  # elements of a known value whose results are kept
+# Operators whose results are no larger than their inputs, or than these broadcast together.
+_NO_LARGER = frozenset(
+    """Add And Cast Concat Div Equal Gather Greater GreaterOrEqual Identity Less LessOrEqual Log Max
+    Min Mod Mul Neg Not Or Reshape Shape Slice Sqrt Squeeze Sub Transpose Unsqueeze Where""".split()
+)
+_MOST_FOLDED = 1 << 15  # results that are kept
 _DEEPEST = 64  # graphs and functions within one another, while they run
 Constant = Callable[[TensorRecord | SparseRecord], Any]
 
@@ -112,6 +119,8 @@ class Interpreter:
     ) -> None:
         self.model, self.constant, self.device, self.on_leaf = model, constant, device, on_leaf
         self.planning = getattr(device, "type", device) == "meta"
+        # Results of operators on known values, by the node and the values: see `_known`.
+        self.folded: dict[Any, list[tuple[Any, ElementType | None] | None]] = {}
         self.calls = 0
         self.depth = 0
         self.opsets: Mapping[str, int] = model.opsets
@@ -163,7 +172,9 @@ class Interpreter:
 
     def node(self, node: Node, scope: Scope) -> None:
         """Run a node; its outputs are new names of `scope`."""
-        self.count(node.title)
+        self.calls += 1
+        if self.calls > MOST_CALLS:
+            raise self.too_many(node.title)
         values: list[Value | None] = []
         for name in node.inputs:
             value = scope.find(name) if name else None
@@ -290,7 +301,7 @@ class Interpreter:
         arguments = [
             None
             if v is None
-            else self.host(v, f"{call.title}: input {i}")
+            else (v.data if v.is_known else self.host(v, f"{call.title}: input {i}"))
             if operator.host(i) or (i in operator.known and v.is_known)
             else self.tensor(v, i in operator.stored)
             for i, v in enumerate(values)
@@ -311,10 +322,18 @@ class Interpreter:
     def _known(
         self, operator: Operator, call: Call, values: list[Value | None]
     ) -> list[Value | None] | None:
-        """The results on known values; None where they would be large."""
+        """The results on known values; None where they would be large.
+
+        Few and small values come again with the next call, so results are kept in `folded`.
+        """
         arrays = [None if v is None else v.data for v in values]
+        key = _few_values(call, arrays)
+        if key is not None and key in self.folded:
+            call.asked.update(call.attributes)
+            return [None if r is None else Value(*r) for r in self.folded[key]]
         strings = any(a is not None and a.dtype.kind == "O" for a in arrays)
-        if not operator.dynamic and not strings:
+        plain = key is not None and not call.node.domain and call.node.op in _NO_LARGER
+        if not operator.dynamic and not strings and not plain:
             # Shapes first: a file may ask for 2**62 zeros.
             shapes = [
                 None if a is None else a if operator.host(i) or i in operator.known else meta_of(a)
@@ -338,6 +357,10 @@ class Interpreter:
         for result in results:
             if result is not None and isinstance(result.data, Tensor):
                 result.data = result.data.detach().numpy()
+        if key is not None:
+            if len(self.folded) >= _MOST_FOLDED:
+                self.folded.clear()
+            self.folded[key] = [None if r is None else (r.data, r.kind) for r in results]
         return results
 
     def _results(self, call: Call, outcome: Any) -> list[Value | None]:
@@ -404,6 +427,17 @@ def carried(data: Tensor, kind: ElementType | None) -> Tensor:
     if kind is None or kind.carried is None or data.dtype is kind.carried or data.dtype.kind == "q":
         return data
     return data.to(kind.carried) if data.dtype.kind == "f" else data
+
+
+def _few_values(call: Call, arrays: list[Array | None]) -> Any:
+    """What tells apart calls of a node on small arrays; None for large ones and texts."""
+    if any(a is not None and (a.size > _FEW or a.dtype.kind == "O") for a in arrays):
+        return None
+    # The node is held by the model; attributes are the function's that it is in.
+    held = (id(a.value) for a in call.attributes.values())
+    each = (None if a is None else (a.dtype.str, a.shape, a.tobytes()) for a in arrays)
+    kinds = (None if kind is None else kind.number for kind in call.kinds)
+    return id(call.node), tuple(held), tuple(kinds), tuple(each)
 
 
 def _attributes(node: Node, given: Mapping[str, Attribute] | None) -> dict[str, Attribute]:

@@ -16,6 +16,7 @@ from rushlight.core.io.protobuf import read
 from rushlight.core.io.weights.source import Source, is_address, open_source
 from rushlight.core.onnx import operators as operators  # the table is filled by its import
 from rushlight.core.onnx.module import OnnxModule, registered
+from rushlight.core.onnx.packing import pack_weights
 from rushlight.core.onnx.proto import Graph, Model, Node, TensorRecord, parse_model
 from rushlight.core.onnx.registry import NEWEST, OPERATORS, unsupported
 from rushlight.core.onnx.weights import (
@@ -50,6 +51,7 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
         files = Files(source, folder, open_source)
         weights = read_weights(model, files)
         check_operators(model)
+        pack_weights(model, weights)
     finally:
         if close:
             source.close()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,14 @@ import numpy.typing as npt
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.basis.errors import FormatError, brief, nearest
+from rushlight.core.jit import capture
 from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
 from rushlight.core.onnx.planning import (
+    SMALL_INPUT,
     Constants,
     Plan,
     Slot,
@@ -26,11 +28,14 @@ from rushlight.core.onnx.planning import (
     as_value,
     constant_value,
     make_plan,
+    names_read,
     run_steps,
+    step_through,
     tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
+from rushlight.core.onnx.weights import records_in
 from rushlight.core.ops import empty
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
@@ -117,6 +122,7 @@ class OnnxModule(Module):
         self.register_buffer("device_anchor", empty((1,)), persistent=False)
         self._plans: OrderedDict[Any, _Prepared] = OrderedDict()
         self._static: set[str] = set()
+        self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
 
     def _hold(self, title: str, held: Tensor) -> None:
@@ -164,18 +170,25 @@ class OnnxModule(Module):
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, self.device)
 
-    def carried(self, inputs: Mapping[str, Any], *, capture: bool = True) -> dict[str, Any]:
+    def carried(self, inputs: Mapping[str, Any], *, captured: bool = True) -> dict[str, Any]:
         """The outputs by name, in the dtypes that values have within the graph.
 
         Floats of 16 bits stay float32, so that what one call keeps for the next loses nothing.
         inputs: by name, see `forward`; small ones that are no tensors are known where the graph is
-        planned, so that a captured function may ask. capture: whether calls of like shapes are
-        captured; without it the plan alone is kept.
+        planned, so that a captured function may ask. captured: whether calls of like shapes are
+        planned and captured; without it the nodes run one by one, for shapes that do not come
+        again.
         """
         given = self._bound((), dict(inputs))
         known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
-        prepared = self._prepared(given, known)
-        results = self._run_steps(prepared, given, capture)
+        if captured:
+            prepared = self._prepared(given, known)
+            results = self._run_steps(prepared, given)
+        else:
+            given |= {n: _array(given[n], v) for n, v in known.items()}
+            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
+            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
+            prepared, results = _Prepared(plan, Constants(self.device), self.weights), []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
             info.name: _result(value, None, self.device)
@@ -187,25 +200,84 @@ class OnnxModule(Module):
 
         Operators whose shapes depend on values run on `cpu`, after their inputs are read.
         """
-        given = self._bound(args, kwargs)
-        prepared = self._prepared(given)
+        given, prepared = await self._prepared_async(args, kwargs)
         results = self._run_steps(prepared, given)
+        return await self._outcome_async(prepared, given, results)
+
+    async def _prepared_async(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], _Prepared]:
+        """The inputs by name, and the plan for their shapes."""
+        given = self._bound(args, kwargs)
+        named = {i.name: v for i, v in zip(self.inputs, args, strict=False)} | kwargs
+        known = {}
+        for name, value in named.items():
+            if not isinstance(value, Tensor):
+                known[name] = np.asarray(value, np.object_ if value is None else None)
+            elif value.dtype.kind in "iub" and value.numel() <= SMALL_INPUT:
+                known[name] = np.array(await value.detach().host_values_async())
+        return given, self._prepared(given, known)
+
+    async def _outcome_async(
+        self, prepared: _Prepared, given: dict[str, Any], results: list[Tensor]
+    ) -> Any:
         if prepared.plan.is_whole:
             return self._outcome(prepared, given, results, self.device)
         read = [from_numpy(np.array(await r.host_values_async())) for r in results]
         host = {k: await _on_host(v) for k, v in given.items()}
-        weights = {k: await _on_host(v) for k, v in self.weights.items()}
+        weights = dict(self.weights)
+        for name in self._late_weights(prepared.plan):
+            weights[name] = await _on_host(weights[name])
         return self._outcome(prepared, host, read, "cpu", weights)
+
+    def _late_weights(self, plan: Plan) -> set[str]:
+        """The weights that nodes read which are left to run one by one."""
+        records = list(records_in(plan.late))
+        initializers = self.model.graph.initializers
+        for node in plan.late:
+            records += [initializers[n] for n in names_read(node) if n in initializers]
+        for function in self.model.functions.values():
+            records += records_in(function.nodes)
+        return {r.weight for r in records if isinstance(r, TensorRecord) and r.weight}
 
     def run_watched(
         self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        """`forward` without capture, which tells `after` of every operator; see `timed`.
+
+        after: told its number from 1, of how many, the step and its results.
+        """
         given = self._bound(args, kwargs)
         prepared = self._prepared(given)
-        inputs = {name: given[name] for name in prepared.names}
-        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
-        return self._outcome(prepared, given, results, self.device)
+        stepping, number = self._stepping(prepared, given), 0
+        while True:
+            try:
+                step, results = next(stepping)
+            except StopIteration as end:
+                return self._outcome(prepared, given, end.value, self.device)
+            after(number := number + 1, len(prepared.plan.steps), step, results)
+
+    async def run_watched_async(
+        self,
+        after: Callable[..., Awaitable[None]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """`run_watched` without blocking."""
+        given, prepared = await self._prepared_async(args, kwargs)
+        stepping, number = self._stepping(prepared, given), 0
+        while True:
+            try:
+                with autograd.no_grad():
+                    step, results = next(stepping)
+            except StopIteration as end:
+                return await self._outcome_async(prepared, given, end.value)
+            await after(number := number + 1, len(prepared.plan.steps), step, results)
+
+    def _stepping(self, prepared: _Prepared, given: dict[str, Any]) -> Any:
+        tensors = tensors_of(given)
+        inputs = {name: tensors[name] for name in prepared.names}
+        return step_through(prepared.plan, inputs, self.weights, prepared.constants)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
@@ -275,9 +347,10 @@ class OnnxModule(Module):
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
-            metas = {name: _described(value) for name, value in values.items()}
             try:
-                with autograd.no_grad():
+                # What is computed ahead is no part of what a captured function does.
+                with capture.tracing(None), autograd.no_grad():
+                    metas = {name: _described(value) for name, value in values.items()}
                     plan = make_plan(self.model, metas, kinds)
             except StaticInputs as need:
                 if need.names <= self._static:
@@ -285,15 +358,15 @@ class OnnxModule(Module):
                 self._static |= need.names
                 continue
             constants = self._constants.setdefault(device, Constants(device))
-            constants.prepare(plan)
+            with capture.tracing(None):
+                constants.prepare(plan)
             self._plans[key] = made = _Prepared(plan, constants, self.weights)
             if len(self._plans) > _MOST_PLANS:
-                self._plans.popitem(last=False)
+                _, dropped = self._plans.popitem(last=False)
+                dropped.constants.release(dropped.plan)
             return made
 
-    def _run_steps(
-        self, prepared: _Prepared, given: dict[str, Any], capture: bool = True
-    ) -> list[Tensor]:
+    def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
             return []
         tensors = tensors_of(given)
@@ -344,9 +417,12 @@ class OnnxModule(Module):
             def constant(record: TensorRecord | SparseRecord) -> Value:
                 return constant_value(record, weight)
 
+            read = set().union(*(names_read(node) for node in plan.late))
             for name, record in self.model.graph.initializers.items():
-                scope.names.setdefault(name, constant(record))
+                if name in read:
+                    scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
+            interpreter.folded = self._folded
             for node in plan.late:
                 interpreter.node(node, scope)
         values = []
@@ -516,7 +592,9 @@ def _check_sizes(
                     f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
                     f"({told})"
                 )
-        elif isinstance(wanted, str):
+        elif isinstance(wanted, str) and any(map(str.isalpha, wanted)):  # else "?", as Paddle has
+            if not size:  # a past that is empty yet has no length of its own
+                continue
             first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
             if first != size:
                 raise ValueError(

@@ -9,7 +9,8 @@ shapes or branches are a part of the plan.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +20,7 @@ import numpy.typing as npt
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, NeedsValue, Scope, Value, carried
+from rushlight.core.onnx.packing import meta_blocks
 from rushlight.core.onnx.proto import Graph, Model, Node, SparseRecord, TensorRecord
 from rushlight.core.onnx.registry import Call, Operator
 from rushlight.core.onnx.weights import dense, stored_kind
@@ -26,7 +28,7 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
-_SMALL_INPUT = 64  # elements of an integer input whose values may decide shapes
+SMALL_INPUT = 64  # elements of an integer input whose values may decide shapes
 _MOST_STEPS = 500_000
 
 
@@ -150,7 +152,7 @@ class _Planner:
         for name, data in shapes.items():
             value = as_value(data, kinds.get(name))
             if isinstance(data, Tensor) and data.dtype.kind in "iub":
-                if data.numel() <= _SMALL_INPUT:
+                if data.numel() <= SMALL_INPUT:
                     value.inputs = frozenset({name})
             self.scope.names[name] = value
         for name, tensor in tensors_of(shapes).items():
@@ -161,7 +163,13 @@ class _Planner:
 
     def weight(self, record: TensorRecord) -> Tensor:
         if record.weight not in self.metas:
-            meta = empty(record.shape, dtype=stored_kind(record.kind), device="meta")
+            kind = stored_kind(record.kind)
+            blocks = kind.kind == "q"
+            meta = (
+                meta_blocks(kind, record.shape)
+                if blocks
+                else empty(record.shape, dtype=kind, device="meta")
+            )
             self.metas[record.weight] = meta
             self.weight_of[id(meta)] = record.weight
         return self.metas[record.weight]
@@ -317,14 +325,25 @@ def run_steps(
     inputs: Mapping[str, Tensor],
     weights: Mapping[str, Tensor],
     constants: Constants,
-    after: Callable[[int, int, Step, list[Any]], None] | None = None,
 ) -> list[Tensor]:
-    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order.
+    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order."""
+    stepping = step_through(plan, inputs, weights, constants)
+    while True:
+        try:
+            next(stepping)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
-    after: told of each step that ran: its number from 1, of how many, and its results.
-    """
+
+def step_through(
+    plan: Plan,
+    inputs: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    constants: Constants,
+) -> Generator[tuple[Step, list[Any]], None, list[Tensor]]:
+    """`run_steps`, which gives each step after it ran, with its results."""
     env: dict[int, Tensor] = {plan.inputs[name]: tensor for name, tensor in inputs.items()}
-    for number, step in enumerate(plan.steps, 1):
+    for step in plan.steps:
         arguments: list[Any] = []
         for i, place in enumerate(step.inputs):
             if isinstance(place, Slot | Weight):
@@ -341,8 +360,7 @@ def run_steps(
         for slot, result in zip(step.outputs, results, strict=False):
             if slot is not None:
                 env[slot] = result
-        if after is not None:
-            after(number, len(plan.steps), step, list(results))
+        yield step, list(results)
         for slot in step.done:
             env.pop(slot, None)
     return [env[slot] for slot in wanted_slots(plan)]
@@ -360,11 +378,15 @@ def wanted_slots(plan: Plan) -> list[int]:
 
 
 class Constants:
-    """Tensors of the arrays that a plan's steps read, on one device; each is made once."""
+    """Tensors of the arrays that a plan's steps read, on one device; each is made once.
+
+    They are kept while a plan that was prepared, and not released, reads them.
+    """
 
     def __init__(self, device: Any) -> None:
         self.device = device
         self.held: dict[int, tuple[Array, Tensor]] = {}
+        self.uses: Counter[int] = Counter()
 
     def tensor(self, array: Array) -> Tensor:
         """The tensor of an array, which must not change."""
@@ -375,7 +397,23 @@ class Constants:
 
     def prepare(self, plan: Plan) -> None:
         """Make those of a plan before its steps are captured."""
-        for step in plan.steps:
-            for i, place in enumerate(step.inputs):
-                if isinstance(place, np.ndarray) and not is_array(step.operator, i, place):
-                    self.tensor(place)
+        for array in _arrays(plan):
+            self.tensor(array)
+            self.uses[id(array)] += 1
+
+    def release(self, plan: Plan) -> None:
+        """Drop those of a plan that no other one reads."""
+        for array in _arrays(plan):
+            self.uses[id(array)] -= 1
+            if self.uses[id(array)] <= 0:
+                del self.uses[id(array)]
+                self.held.pop(id(array), None)
+
+
+def _arrays(plan: Plan) -> Iterator[Array]:
+    """The arrays that the steps of a plan read as tensors."""
+    for step in plan.steps:
+        for i, place in enumerate(step.inputs):
+            if isinstance(place, np.ndarray) and not step.operator.host(i):
+                if place.dtype.kind != "O":
+                    yield place

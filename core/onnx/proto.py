@@ -112,7 +112,10 @@ class Attribute:
 
 @dataclass(slots=True)
 class Node:
-    """A call of an operator. An empty name among its inputs is one that is left out."""
+    """A call of an operator. An empty name among its inputs is one that is left out.
+
+    made: what its operator made of the attributes, once for all runs.
+    """
 
     op: str
     domain: str = ""
@@ -121,6 +124,7 @@ class Node:
     outputs: list[str] = field(default_factory=list)
     attributes: dict[str, Attribute] = field(default_factory=dict)
     overload: str = ""
+    made: Any = field(default=None, repr=False, compare=False)
 
     @property
     def title(self) -> str:

@@ -37,7 +37,7 @@ class Operator:
     raw: bool
     dynamic: bool
     random: bool
-    known: frozenset[int]
+    known: frozenset[int] = frozenset()
 
 
 def operator(

@@ -40,15 +40,16 @@ def records_of(model: Model) -> Iterator[TensorRecord | SparseRecord]:
     """Every tensor of a model: initializers, and attributes of nodes, in graphs within too."""
     yield from _in_graph(model.graph)
     for function in model.functions.values():
-        yield from _in_nodes(function.nodes)
+        yield from records_in(function.nodes)
 
 
 def _in_graph(graph: Graph) -> Iterator[TensorRecord | SparseRecord]:
     yield from graph.initializers.values()
-    yield from _in_nodes(graph.nodes)
+    yield from records_in(graph.nodes)
 
 
-def _in_nodes(nodes: list[Node]) -> Iterator[TensorRecord | SparseRecord]:
+def records_in(nodes: list[Node]) -> Iterator[TensorRecord | SparseRecord]:
+    """Every tensor in attributes of nodes, in graphs within them too."""
     for node in nodes:
         for attribute in node.attributes.values():
             value = attribute.value

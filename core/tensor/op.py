@@ -113,7 +113,7 @@ class Op:
             out = tensor_class[0](first.storage, meta.dtype, meta.layout)
             out.follow(first, self, attrs)
             if capture.active:
-                capture.view_taken(first, out)
+                capture.view_taken(first, out, self.name, attrs)
         else:
             memo = recall(self.memos, inputs, device, attrs) or self._memo(inputs, device, attrs)
             where = memo.device

@@ -231,7 +231,9 @@ def block_draws(seed: int, dtype: DType, count: int) -> npt.NDArray[np.uint8]:
         for field, each in zip(floats, scales, strict=True):
             store = np.float16 if field.kind == "f16" else np.float32
             stored = (each * factor).astype(store).view(np.uint8)
-            raw[:, field.offset : field.offset + stored.shape[1]] = stored
+            for k in range(field.count or 1):
+                start = field.offset + k * stored.shape[1]
+                raw[:, start : start + stored.shape[1]] = stored
 
     scale(1)
     scale(1 / np.abs(by_formula(dtype, raw)).max())

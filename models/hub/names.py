@@ -21,6 +21,7 @@ from typing import Any, Protocol
 from rushlight.core.basis.errors import RushlightError, nearest
 from rushlight.core.io.hub.fetch import FetchError, Progress, cache_dir, wheel_members
 from rushlight.core.io.hub.fetch.http import alone_in, check, is_there
+from rushlight.core.io.hub.hf import Select
 
 log = logging.getLogger("rushlight")
 
@@ -139,12 +140,20 @@ def _source(files: list[Any], by: str = "", parts: Sequence[Any] = (), **wheel: 
 MODELS = _read_models()
 
 
-def resolve(name: str | os.PathLike[str], *, progress: Progress | None = None) -> Path:
+def resolve(
+    name: str | os.PathLike[str],
+    *,
+    progress: Progress | None = None,
+    onnx: Select | None = None,
+    only_onnx: bool = False,
+) -> Path:
     """The local folder (or file) of `name`; it is downloaded first if it is missing.
 
     `name` is an existing path, a short name of `MODELS`, or a hub id `owner/name[@revision]`.
-    `progress` gets (bytes so far, total bytes or None). Raises UnknownModelError, which lists the
-    names and the nearest of them, and FetchError or HashError for a failed download.
+    `progress` gets (bytes so far, total bytes or None). onnx: chooses the ONNX files of a hub id,
+    which are fetched where it has no other weights, or with `only_onnx` in place of those. Raises
+    UnknownModelError, which lists the names and the nearest of them, and FetchError or HashError
+    for a failed download.
     """
     text = os.fspath(name)
     if text and (path := _existing(text)) is not None:
@@ -158,7 +167,7 @@ def resolve(name: str | os.PathLike[str], *, progress: Progress | None = None) -
         from rushlight.core.io.hub.hf import fetch_repository
 
         repository, _, revision = text.partition("@")
-        return fetch_repository(repository, revision or None, progress)
+        return fetch_repository(repository, revision or None, progress, onnx, only_onnx)
     raise _unknown(text)
 
 
@@ -210,7 +219,7 @@ def _is_complete(folder: Path, files: Files) -> bool:
 
 
 # Endings of files that are a model; a name with one is a file that is missing.
-_FILES = (".gguf", ".safetensors", ".bin", ".pt", ".pth", ".cfg")
+_FILES = (".gguf", ".onnx", ".safetensors", ".bin", ".pt", ".pth", ".cfg")
 
 
 def _unknown(text: str) -> UnknownModelError:

@@ -85,7 +85,8 @@ def pipeline(
     model: str | Path | Model | None = None,
     *,
     device: str | Device | None = None,
-    dtype: str | DType | None = None,
+    dtype: str | DType | Mapping[str, str] | None = None,
+    format: str | None = None,
     **defaults: Any,
 ) -> Pipeline:
     """A task with its model: a name, a folder, a hub id, or a loaded model.
@@ -93,7 +94,7 @@ def pipeline(
     task: default: the first that the model's family serves. model: default: the task's own default.
     defaults: options of the task for every call. ValueError if the model does not serve the task.
 
-    `device` and `dtype` are load's, for a model that is named.
+    `device`, `dtype` and `format` are load's, for a model that is named.
     """
     known = None if task is None else find(task)
     if model is None:
@@ -101,11 +102,13 @@ def pipeline(
             raise ValueError("pipeline: model is missing; pass a name, a folder or a hub id")
         model = known.command.model
     if isinstance(model, Model):
-        if device is not None or dtype is not None:
-            raise ValueError("pipeline: device and dtype apply to a name, not to a loaded model")
+        if not (device is dtype is format is None):
+            raise ValueError(
+                "pipeline: device, dtype and format apply to a name, not to a loaded model"
+            )
         loaded = model
     else:
-        loaded = load(model, "cpu" if device is None else device, dtype)
+        loaded = load(model, "cpu" if device is None else device, dtype, format=format)
     return Pipeline(check_served(loaded, task or first_task(loaded)), loaded, defaults)
 
 

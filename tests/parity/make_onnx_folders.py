@@ -120,9 +120,9 @@ CASES: dict[str, tuple[Any, Any, str, str]] = {
     ),
     "whisper": (
         T.WhisperForConditionalGeneration,
-        T.WhisperConfig(vocab_size=SIZE, d_model=16, encoder_layers=1, decoder_layers=2,
+        T.WhisperConfig(vocab_size=SIZE, d_model=8, encoder_layers=1, decoder_layers=2,
                         encoder_attention_heads=2, decoder_attention_heads=2, encoder_ffn_dim=24,
-                        decoder_ffn_dim=24, num_mel_bins=8, max_source_positions=50,
+                        decoder_ffn_dim=24, num_mel_bins=8, max_source_positions=1500,
                         max_target_positions=32, pad_token_id=0, bos_token_id=2, eos_token_id=3,
                         decoder_start_token_id=2, suppress_tokens=None,
                         begin_suppress_tokens=None),
@@ -218,7 +218,7 @@ def coarse(model: torch.nn.Module) -> None:
 def processor_of(kind: str, config: Any) -> Any:
     """The processor whose files the folder has; None for texts."""
     if kind == "mels":
-        return T.WhisperFeatureExtractor(feature_size=8, chunk_length=1, n_fft=400)
+        return T.WhisperFeatureExtractor(feature_size=8)
     if kind in ("letters", "samples"):
         return T.Wav2Vec2FeatureExtractor(return_attention_mask=False)
     if kind == "image":

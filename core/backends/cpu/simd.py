@@ -26,7 +26,8 @@ VERSION = 1
 _ORDER = (
     "bool uint8 int8 int16 int32 uint32 int64 float16 bfloat16 float32 float64 float8_e4m3fn "
     "float8_e5m2 q4_0 q4_1 q5_0 q5_1 q8_0 q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs mxfp4 nvfp4 iq1_s "
-    "iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 q1_0 q2_0 q8_1 q8_k"
+    "iq1_m iq2_xxs iq2_xs iq2_s iq3_xxs iq3_s tq1_0 tq2_0 q1_0 q2_0 q8_1 q8_k "
+    "n2_32 n4_16 n4_32 n4_64 n4_128 h4_32 n8_32"
 )
 CODES: dict[DType, int] = {dtypes.DTYPES[n]: i for i, n in enumerate(_ORDER.split())}
 _REASONS = ("", "wrong version", "malformed", "no such kernel", "an operand leaves its buffer",

@@ -7,10 +7,11 @@ import fnmatch
 import hashlib
 import inspect
 import logging
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, cast
 
+from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.hub.fetch import FetchError, HashError, Progress
 
 log = logging.getLogger("rushlight")
@@ -21,10 +22,21 @@ _PICKLED = ("pytorch_model*.bin", "adapter_model.bin")  # wanted where there are
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
 
 
+# (the paths of a repository, its config.json) -> those of the ONNX files that are meant.
+Select = Callable[[Sequence[str], Mapping[str, Any]], list[str]]
+
+
 def fetch_repository(
-    repository: str, revision: str | None = None, progress: Progress | None = None
+    repository: str,
+    revision: str | None = None,
+    progress: Progress | None = None,
+    onnx: Select | None = None,
+    only_onnx: bool = False,
 ) -> Path:
     """The local snapshot of a hub repository; files missing in the cache are downloaded.
+
+    onnx: chooses ONNX files, which are downloaded where there are no other weights, or with
+    `only_onnx` in place of them.
 
     Sizes and hashes are checked against those of the revision on the hub. Without a connection a
     snapshot in the cache is used. Raises FetchError, with a hint for a gated or private repository,
@@ -46,16 +58,23 @@ def fetch_repository(
             return Path(hub.snapshot_download(repository, revision=revision, local_files_only=True))
         raise
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
-    if not any(f.rfilename.endswith(".safetensors") for f in files):
+    if only_onnx:
+        files = [f for f in files if not f.rfilename.endswith(".safetensors")]
+    graphs = _graphs(hub, repository, revision, name, info.siblings or (), onnx)
+    if only_onnx and graphs:
+        files += graphs
+    elif not any(f.rfilename.endswith(".safetensors") for f in files):
         pickled = [
             f
             for f in info.siblings or ()
             if any(fnmatch.fnmatch(f.rfilename, pattern) for pattern in _PICKLED)
         ]
-        if not pickled:
+        if not pickled and not graphs:
             there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
-            raise FetchError(f"{name} has neither .safetensors nor {_PICKLED[0]}; it has {there}")
-        files += pickled
+            raise FetchError(
+                f"{name} has neither .safetensors nor {_PICKLED[0]} nor .onnx; it has {there}"
+            )
+        files += pickled or graphs
     total = sum(f.size or 0 for f in files)
     done, folder = 0, Path()
     for file in files:
@@ -76,6 +95,25 @@ def fetch_repository(
         folder = path.parents[file.rfilename.count("/")]
     log.info("%s: served by the hub, commit %s", name, info.sha)
     return folder
+
+
+def _graphs(
+    hub: Any,
+    repository: str,
+    revision: str | None,
+    name: str,
+    siblings: Sequence[Any],
+    onnx: Select | None,
+) -> list[Any]:
+    """The ONNX files of a repository that are meant; [] where it has none."""
+    paths = [f.rfilename for f in siblings]
+    if onnx is None or "config.json" not in paths or not any(".onnx" in path for path in paths):
+        return []
+    with _readable(name, repository):
+        place = hub.hf_hub_download(repository, "config.json", revision=revision)
+    told = parse_json(Path(place).read_bytes(), "config.json")
+    chosen = set(onnx(paths, told if isinstance(told, dict) else {}))
+    return [f for f in siblings if f.rfilename in chosen]
 
 
 def _is_wanted(path: str) -> bool:

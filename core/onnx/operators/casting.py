@@ -1,7 +1,8 @@
-"""Casts between all element types: narrow floats by their own rounding, integers by their bits, texts."""
+"""Casts between all element types: of narrow floats, of integers of few bits, of texts."""
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,19 +20,22 @@ from rushlight.core.onnx.element_types import (
     FLOAT16,
     STRING,
     ElementType,
+    carried_values,
     element_type,
+    narrow_values,
 )
-from rushlight.core.onnx.operators.common import host_array, is_text
+from rushlight.core.onnx.operators.common import Array, as_tensor, host_array, is_text
 from rushlight.core.onnx.registry import Call, operator
 
-# Of each narrow float: bits of the fraction, the exponent of the least normal number, the greatest
-# number, and what is beyond that where a cast does not saturate.
-_NARROW = {
-    FLOAT8E4M3FN: (3, -6, 448.0, np.nan),
-    FLOAT8E4M3FNUZ: (3, -7, 240.0, np.nan),
-    FLOAT8E5M2: (2, -14, 57344.0, np.inf),
-    FLOAT8E5M2FNUZ: (2, -15, 57344.0, np.nan),
-    FLOAT4E2M1: (1, 0, 6.0, 6.0),
+# Of each float of eight bits or fewer: the greatest number, and what is beyond it where a cast does
+# not saturate.
+_BEYOND = {
+    FLOAT8E4M3FN: (448.0, np.nan),
+    FLOAT8E4M3FNUZ: (240.0, np.nan),
+    FLOAT8E5M2: (57344.0, np.inf),
+    FLOAT8E5M2FNUZ: (57344.0, np.nan),
+    FLOAT4E2M1: (6.0, 6.0),
+    FLOAT8E8M0: (2.0**127, np.nan),
 }
 _WITHOUT_MINUS_ZERO = (FLOAT8E4M3FNUZ, FLOAT8E5M2FNUZ)
 
@@ -73,10 +77,8 @@ def converted(
         return x != 0
     if x.dtype.kind == "b":
         return x.to(kind.carried)
-    if kind in _NARROW:
-        return rounded(x.to("float32"), kind, saturate)
-    if kind is FLOAT8E8M0:
-        return _power_of_two(x.to("float32"), saturate, mode)
+    if kind in _BEYOND:
+        return rounded(x.to("float32"), kind, saturate, mode)
     if kind in (FLOAT16, BFLOAT16):
         narrower = source is not None and source.is_float and source.bits < 16
         return x.to("float32") if narrower else x.to(kind.declared).to("float32")
@@ -86,51 +88,50 @@ def converted(
 
 
 def _few_bits(x: Any, kind: ElementType) -> Any:
-    """Integers of 2 or 4 bits: the lowest bits of integers; floats are cut off and held in range."""
+    """Integers of 2 or 4 bits: the lowest bits of integers; floats are cut off first."""
     signed = kind.name.startswith("int")
-    if x.dtype.kind == "f":
-        low = -(1 << kind.bits - 1) if signed else 0
-        return rl.clamp(rl.trunc(x), low, low + (1 << kind.bits) - 1).to(kind.carried)
     wide = x.to("int32") & (1 << kind.bits) - 1
     half = 1 << kind.bits - 1
     return ((wide ^ half) - half if signed else wide).to(kind.carried)
 
 
-def rounded(x: Any, kind: ElementType, saturate: bool) -> Any:
-    """float32 numbers rounded to the nearest of a narrow float type, ties to the even one."""
-    fraction, least, greatest, beyond = _NARROW[kind]
-    drop = 23 - fraction
-    bits = x.view("int32")
-    even = rl.bitwise_right_shift(bits, drop) & 1
-    near = ((bits + ((1 << drop - 1) - 1) + even) & -(1 << drop)).view("float32")
-    unit = 2.0 ** (least - fraction)
-    near = rl.where(rl.abs(x) < 2.0**least, rl.round(x / unit) * unit, near)
-    over = rl.abs(near) > greatest
-    edge = greatest if saturate else beyond
-    near = rl.where(over, rl.where(x < 0, -edge, edge).to(x.dtype), near)
+@lru_cache(None)
+def _steps(kind: ElementType, mode: str) -> tuple[Array, Array]:
+    """The numbers of a type that are not negative, and from where on each but the first is nearest.
+
+    The last bound is that of what is beyond the greatest number. Ties go to the even code.
+    """
+    greatest, _ = _BEYOND[kind]
+    codes = narrow_values(kind.number)
+    half = codes if kind is FLOAT8E8M0 else codes[: len(codes) // 2]
+    numbers = half[np.isfinite(half)].astype(np.float64)
+    steps = np.append(numbers, 2 * greatest if kind is FLOAT8E8M0 else 0)
+    if kind is not FLOAT8E8M0:
+        steps[-1] = 2 * numbers[-1] - numbers[-2]
+    middle = (steps[:-1] + steps[1:]) / 2
+    if kind is FLOAT8E8M0:
+        wanted = {"up": steps[:-1], "down": steps[1:], "nearest": middle}[mode]
+        bounds = wanted.astype(np.float32)
+        return numbers.astype(np.float32), np.nextafter(bounds, np.inf) if mode == "up" else bounds
+    bounds = middle.astype(np.float32)
+    bounds[::2] = np.nextafter(bounds[::2], np.float32(np.inf))
+    return numbers.astype(np.float32), bounds
+
+
+def rounded(x: Any, kind: ElementType, saturate: bool, mode: str = "up") -> Any:
+    """float32 numbers as the nearest of a float type of eight bits or fewer."""
+    numbers, bounds = _steps(kind, mode)
+    greatest, beyond = _BEYOND[kind]
+    table = np.append(numbers, np.float32(greatest if saturate else beyond))
+    place = rl.searchsorted(as_tensor(bounds, x.device), rl.abs(x), right=True)
+    near = rl.index_select(as_tensor(table, x.device), 0, place.reshape(-1)).reshape(x.shape)
+    if kind is FLOAT8E8M0:
+        near = near if saturate else rl.where(x < float(numbers[0]), float("nan"), near)
+    else:
+        near = rl.copysign(near, x)
     if kind in _WITHOUT_MINUS_ZERO:
-        near = rl.where(near == 0, 0.0, near)
-        if not saturate:
-            return rl.where(rl.isfinite(x), near, float("nan"))
+        near = near + 0.0
     return rl.where(rl.isnan(x), x, near)
-
-
-def _power_of_two(x: Any, saturate: bool, mode: str) -> Any:
-    """float32 numbers as powers of two from -127 to 127."""
-    bits = x.view("int32") & 0x7FFFFFFF
-    exponent, fraction = rl.bitwise_right_shift(bits, 23), bits & 0x7FFFFF
-    if mode == "up":
-        exponent = exponent + (fraction > 0).to("int32")
-    elif mode == "nearest":
-        exponent = exponent + (fraction >= 0x400000).to("int32")
-    outside = (exponent > 254) | ((x == 0) if not saturate else (exponent < 0))
-    exponent = rl.clamp(exponent, 0, 254)
-    # The bits of 2**-127 are those of a number below the normal ones.
-    code = rl.where(exponent == 0, 0x400000, exponent * (1 << 23)).to("int32")
-    power = code.view("float32")
-    if not saturate:
-        power = rl.where(outside, float("nan"), power)
-    return rl.where(rl.isnan(x), x, power)
 
 
 def _texts(values: Any, source: ElementType | None) -> Any:
@@ -174,22 +175,37 @@ def _number(text: str, whole: bool) -> Any:
         return int(float(text))
 
 
-@operator("BitCast")
+@operator("BitCast", dynamic=True)
 def bit_cast(call: Call, x: Any) -> Any:
     """The bits of elements read as those of another type of the same width."""
     kind, source = element_type(call.int("to"), call.title), call.kinds[0]
     call.result_kinds = [kind]
     if source is None or source.bits != kind.bits:
         raise call.fail(f"{source.name if source else 'this'} and {kind.name} differ in width")
-    if source is kind:
-        return x
-    if kind.bits < 8 and not source.is_float and not kind.is_float:
-        return _few_bits(x.to("int32"), kind)
-    if source.declared is None or kind.declared is None:
-        raise call.fail(f"the bits of {source.name} as {kind.name} are not supported")
-    if x.dtype.kind == "b":
-        x = x.to("uint8")
-    stored = x.to(source.declared) if source is not BOOL else x
+    values = x if isinstance(x, np.ndarray) else x.detach().numpy()
+    bits = _bits(values, source).reshape(-1)
     if kind is BOOL:
-        return stored.view("uint8") != 0
-    return stored.view(kind.declared).to(kind.carried)
+        return (bits != 0).reshape(values.shape)
+    if kind.bits < 8:
+        half = (1 << kind.bits - 1) if kind.name.startswith("int") else 0
+        codes = bits if kind.is_float else (bits.astype(np.int16) ^ half) - half
+        stored = codes.astype(np.uint8 if kind.is_float else kind.carried.numpy)  # type: ignore[union-attr]
+    else:
+        stored = bits.view(kind.stored)
+    return carried_values(stored, kind).reshape(values.shape)
+
+
+def _bits(values: Array, kind: ElementType) -> Array:
+    """The codes of carried values, as unsigned integers of their width."""
+    if kind is FLOAT16:
+        return np.asarray(values.astype(np.float16), order="C").view(np.uint16)
+    if kind is BFLOAT16:
+        return (np.asarray(values, order="C").view(np.uint32) >> 16).astype(np.uint16)
+    if kind in _BEYOND:
+        table = narrow_values(kind.number)
+        same = (values[..., None] == table) & (np.signbit(values)[..., None] == np.signbit(table))
+        missing = np.isnan(values)[..., None] & np.isnan(table)
+        return np.argmax(same | missing, -1).astype(np.uint8)
+    if kind.bits < 8:
+        return (values.astype(np.int16) & (1 << kind.bits) - 1).astype(np.uint8)
+    return np.asarray(values, order="C").view(f"u{kind.bits // 8}")

@@ -87,8 +87,9 @@ def generator_of(call: Call) -> Generator | None:
     if not call.has("seed") or call.device == "meta":
         return None
     if call.generator is None:
-        bits = np.float32(call.float("seed")).view(np.uint32)
-        call.generator = Generator().manual_seed(int(bits))
+        whole = call.attributes["seed"].kind == "int"  # that of Dropout
+        seed = call.int("seed") if whole else int(np.float32(call.float("seed")).view(np.uint32))
+        call.generator = Generator().manual_seed(seed)
     return call.generator  # type: ignore[no-any-return]
 
 

@@ -177,7 +177,7 @@ def take_slice(
 @operator("Pad", host=(1, 2, 3))
 @moves_texts
 def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
-    """Elements added around the edges: a constant, mirrored ones, the last ones, or those across."""
+    """Elements added around the edges: a constant, mirrored, the last, or those across."""
     mode = call.choice("mode", "constant", "constant", "reflect", "edge", "wrap")
     widths = as_ints(pads) if pads is not None else call.ints("pads")
     if pads is None:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core import nn
+from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -43,17 +43,21 @@ class DisentangledSpec:
                 "half as many positions"
             )
 
-    def index(self, length: int) -> npt.NDArray[np.int64]:
-        """The table's row for each query and key: (length, length)."""
-        far = np.arange(length)
+    @property
+    def reach(self) -> int:
+        """The distance past which all share the last row."""
+        return min(self.farthest or self.span, FARTHEST)
+
+    def row_of(self) -> npt.NDArray[np.int64]:
+        """The table's row for each distance from -reach to reach."""
+        far = np.arange(self.reach + 1)
         if self.farthest:
             mid = self.span // 2
             # In float32, as checkpoints were trained: other roundings move the borders of buckets.
             share = np.log(np.maximum(far, mid).astype(np.float32) / np.float32(mid))
             share = share / np.log(np.float32((self.farthest - 1) / mid)) * np.float32(mid - 1)
             far = np.where(far <= mid, far, np.ceil(share).astype(np.int64) + mid)
-        distance = np.subtract.outer(np.arange(length), np.arange(length))
-        rows = np.sign(distance) * far[np.abs(distance)] + self.span
+        rows = np.concatenate([-far[:0:-1], far]) + self.span
         return np.clip(rows, 0, 2 * self.span - 1)
 
 
@@ -74,7 +78,11 @@ def table_of(root: nn.Module, spec: DisentangledSpec, length: int) -> tuple[Tens
     """The table (2 * span, width), and the row for each query and key (length, length)."""
     stored: Any = root.get_submodule(TABLE)
     rows: Tensor = root.get_submodule(NORM)(stored.weight) if spec.normed else stored.weight
-    return rows, tensor(spec.index(length), device=rows.device)
+    at = ops.arange(length, device=rows.device)
+    distance = (at.unsqueeze(1) - at).clamp(-spec.reach, spec.reach)
+    by_distance = tensor(spec.row_of(), device=rows.device)
+    index = by_distance.index_select(0, (distance + spec.reach).reshape(-1))
+    return rows, index.reshape(length, length)
 
 
 def position_scores(

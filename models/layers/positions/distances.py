@@ -22,10 +22,10 @@ FARTHEST = 1 << 16
 
 def alibi_bias(heads: int, length: int, device: Device) -> Tensor:
     """-slope * distance (Press et al., 2021), in both directions: (1, heads, length, length)."""
-    positions = np.arange(length)
-    distance = np.abs(positions[None] - positions[:, None]).astype(np.float32)
+    positions = ops.arange(length, device=device)
+    distance = (positions - positions.unsqueeze(1)).abs().float()
     slopes = tensor(slopes_of(heads), device=device).reshape(1, -1, 1, 1)
-    return slopes * tensor(-distance, device=device)
+    return slopes * -distance
 
 
 @dataclass(frozen=True)

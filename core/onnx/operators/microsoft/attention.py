@@ -172,9 +172,7 @@ def multi_head_attention(
     if indirection is not None:
         raise call.fail("the input cache_indirection (search by beams) is not supported")
     parts = _with_bias(_unpacked(query, key, value), bias)
-    return heads_attention(
-        call, parts, mask, attention_bias, [past_key, past_value], past_length
-    )
+    return heads_attention(call, parts, mask, attention_bias, [past_key, past_value], past_length)
 
 
 def heads_attention(
@@ -229,9 +227,7 @@ def decoder_attention(
         width = query.shape[-1] // 3
         query, key, value = (query[..., i * width : (i + 1) * width] for i in range(3))
     parts = _with_bias([query, key, value], bias)
-    return heads_attention(
-        call, parts, mask, attention_bias, [past_key, past_value], past_length
-    )
+    return heads_attention(call, parts, mask, attention_bias, [past_key, past_value], past_length)
 
 
 def _padded(x: Any, offsets: Any, batch: int, length: int) -> Any:

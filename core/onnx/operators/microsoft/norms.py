@@ -92,13 +92,13 @@ def embed_layer_norm(
     if segments is not None and segment_table is not None:
         total = total + F.embedding(segments, segment_table).to(gamma.dtype)
     result = F.layer_norm(total, total.shape[-1:], gamma, beta, call.float("epsilon", 1e-12))
-    counts = _mask_index(ids, mask)
+    counts = mask_index(ids, mask)
     kind = call.kinds[2]
     call.result_kinds = [kind, INT32, kind][: len(call.wanted)]
     return [result, counts, total][: len(call.wanted)]
 
 
-def _mask_index(ids: Any, mask: Any) -> Any:
+def mask_index(ids: Any, mask: Any) -> Any:
     """How many ones each row of the mask has, int32; zeros without a mask."""
     if mask is None:
         return rl.zeros((ids.shape[0],), dtype=int32, device=ids.device)
@@ -123,9 +123,7 @@ def group_norm(call: Call, x: Any, gamma: Any, beta: Any) -> Any:
 
 
 @contrib("SkipGroupNorm")
-def skip_group_norm(
-    call: Call, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None
-) -> Any:
+def skip_group_norm(call: Call, x: Any, gamma: Any, beta: Any, skip: Any, bias: Any = None) -> Any:
     """The norm over groups of channels of the sum with a residual and a bias; the sum too."""
     last = call.flag("channels_last", True)
     if skip.ndim == 2:

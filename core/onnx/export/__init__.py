@@ -1,0 +1,8 @@
+"""Modules and functions as ONNX files: traced at several sizes, written as nodes, and checked."""
+
+from __future__ import annotations
+
+from rushlight.core.onnx.export.exporting import export
+from rushlight.core.onnx.export.recording import ExportError
+
+__all__ = ["ExportError", "export"]
