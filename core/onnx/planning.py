@@ -107,14 +107,21 @@ def make_plan(
     model: Model,
     shapes: Mapping[str, Array | Tensor | None | list[Any]],
     kinds: Mapping[str, ElementType | None],
+    values: dict[str, Value] | None = None,
 ) -> Plan:
     """The plan for these inputs.
 
     shapes: for each input an array (its values are a part of the plan), a tensor of the meta
-    device, or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
-    plan needs, and what operators raise for shapes that do not fit.
+    device, or None for an optional one that is left out. values: gets what each name of the graph
+    stands for in it. Raises StaticInputs for inputs whose values the plan needs, and what operators
+    raise for shapes that do not fit.
     """
-    return _Planner(model, shapes, kinds).plan()
+    planner = _Planner(model, shapes, kinds)
+    try:
+        return planner.plan()
+    finally:
+        if values is not None:
+            values |= planner.scope.names
 
 
 def as_value(data: Any, kind: ElementType | None) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -81,6 +82,7 @@ async def timed_async(
             look(step, results)
         if report is not None:
             report(number, count)
+        await asyncio.sleep(0)  # a page that asks to stop is heard
         last = time.perf_counter()
 
     return await module.run_watched_async(after, args, kwargs), times
