@@ -357,7 +357,8 @@ class _Reader:
                 if size < 0:
                     size = None
             elif number == 2:
-                size = (yield from self._text(value)) or None
+                size = yield from self._text(value)
+                size = None if size in ("", "?", "-1") else size  # no name of a size
         return size
 
     def value(self, span: Span) -> Parsing[ValueInfo]:
