@@ -53,11 +53,6 @@ def asked_type(call: Call, name: str, default: ElementType | None = None) -> Ele
     return element_type(number, call.title)
 
 
-def positive(index: Any, size: int) -> Any:
-    """Indices of a dim where negative ones count from its end."""
-    return (index < 0).where(index + size, index) if index.dtype.kind == "i" else index
-
-
 def is_text(x: Any) -> bool:
     """Whether an input is an array of strings."""
     return isinstance(x, np.ndarray) and x.dtype.kind == "O"

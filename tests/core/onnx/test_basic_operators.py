@@ -236,7 +236,8 @@ def test_integers_stay_exact(dtype: Any) -> None:
         check(Case("Pow", 15, [a, b % 4]))
     check(Case("Clip", 13, [a, np.array(1, dtype), np.array(4, dtype)]))
     check(Case("ReduceMean", 18, [whole(3, 4, dtype=np.int32), ints(1)]))
-    check(Case("TopK", 11, [a, ints(2)], {}, (), 2))
+    if dtype in (np.int32, np.int64):  # onnxruntime has no others
+        check(Case("TopK", 11, [a, ints(2)], {}, (), 2))
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -283,8 +284,10 @@ def test_a_narrow_weight_is_used_as_it_is_stored(device: str) -> None:
         np.testing.assert_allclose(module(x).float().numpy(), wanted, rtol=2e-3, atol=2e-3)
         module.requires_grad_()
         module(x).float().sum().backward()
-        grad = module.weights["in1"].grad.float().numpy()
-        np.testing.assert_allclose(grad[:, 0], x.astype(np.float32).sum(0), rtol=1e-2, atol=1e-2)
+        grad = module.weights["in1"].grad
+        assert grad is not None
+        columns = grad.float().numpy()
+        np.testing.assert_allclose(columns[:, 0], x.astype(np.float32).sum(0), rtol=1e-2, atol=1e-2)
 
 
 def test_random_numbers_differ_by_run_and_agree_by_seed(device: str) -> None:
