@@ -180,7 +180,8 @@ def flex_attention(call: Call, q: Value, k: Value, v: Value) -> Any:
         inputs = [f"{op} {i}" for i in range(len(values))]
         scope.names.update(zip(inputs, values, strict=True))
         run.node(Node(op, inputs=inputs, outputs=["result"], attributes=attributes), scope)
-        return scope.names["result"]
+        result: Value = scope.names["result"]
+        return result
 
     def shaped(x: Value, *sizes: int) -> Value:
         return apply("Reshape", x, Value(np.array(sizes, np.int64), INT64))
@@ -189,7 +190,8 @@ def flex_attention(call: Call, q: Value, k: Value, v: Value) -> Any:
         if not call.has(name):
             return x
         with run.deeper(call.title):
-            return run.graph(call.graph(name), Scope(call.scope), [x])[0]
+            result: Value = run.graph(call.graph(name), Scope(call.scope), [x])[0]
+        return result
 
     def typed(x: Value, wanted: ElementType | None) -> Value:
         if wanted is None or x.kind is wanted:
