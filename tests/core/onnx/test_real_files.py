@@ -30,7 +30,7 @@ def _files() -> Any:
 
 real: Any = _files()
 # The others take software adapters too long; their operators are those of these.
-ON_WEBGPU = ["magika", "ocr-detector", "ocr-direction", "ocr-recognizer", "silero", "yolov8n"]
+ON_WEBGPU = ["magika", "ocr-recognizer", "silero"]
 
 
 def expected(path: Path, inputs: dict[str, Any]) -> list[Any]:
