@@ -134,6 +134,11 @@ def array_of(record: TensorRecord, source: Source) -> Parsing[Array]:
 def _from_numbers(numbers: Array, record: TensorRecord, what: str) -> Array:
     kind = record.kind
     if kind in (COMPLEX64, COMPLEX128):
+        if len(numbers) != 2 * record.count:
+            raise FormatError(
+                f"{what}: tensor {brief(record.name)} takes {2 * record.count} numbers; it has "
+                f"{len(numbers)}"
+            )
         stored = np.asarray(numbers, order="C").view(kind.stored)
     elif kind.bits < 8:
         if len(numbers) != record.nbytes:

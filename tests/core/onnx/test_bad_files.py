@@ -87,7 +87,7 @@ VAST = {
 def test_vast_sizes(op: str, size: int) -> None:
     nodes = VAST[op].replace("$", str(size))
     module = rl.onnx.load(content_of(f"agraph (float[3] x) => (float[N] y) {{ {nodes} }}"))
-    with pytest.raises((ValueError, rl.DeviceMemoryError), match=op):
+    with pytest.raises((ValueError, rl.DeviceMemoryError), match=r"\d{12}"):
         module(X)
 
 
