@@ -131,6 +131,8 @@ def split(call: Call, x: Any, sizes: Any = None) -> Any:
     lengths = as_ints(sizes) if sizes is not None else call.ints("split", None)
     count = call.int("num_outputs", len(call.wanted))
     if lengths is None:
+        if not 0 < count <= 1 << 16:
+            raise call.fail(f"num_outputs={count}; it must be 1 to {1 << 16}")
         each = -(-x.shape[axis] // count)
         starts = [min(i * each, x.shape[axis]) for i in range(count + 1)]
         lengths = [b - a for a, b in zip(starts, starts[1:], strict=False)]
