@@ -8,6 +8,7 @@ product or quotient of these, a dim of any earlier value.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Union
@@ -30,6 +31,14 @@ class Combined:
     op: str
     a: Int
     b: Int
+
+
+@dataclass(frozen=True)
+class Real:
+    """A number that is a power of an integer: 1, -1, 1/2 or -1/2."""
+
+    base: Int
+    power: float
 
 
 Int = Union[int, Dim, Combined]
@@ -117,6 +126,20 @@ class Finder:
                 self._found[series] = e
                 return e
         self._found[series] = None
+        return None
+
+
+    def find_real(self, series: Sequence[float]) -> Real | None:
+        """A power of an integer that gives these numbers, up to a rounding to float32."""
+        if not all(v > 0 and math.isfinite(v) for v in series):
+            return None
+        for power in (1.0, -1.0, 0.5, -0.5):
+            bases = [v ** (1 / power) for v in series]
+            whole = tuple(round(b) for b in bases)
+            if all(n and abs(b - n) <= 4e-7 * n for b, n in zip(bases, whole, strict=True)):
+                base = self.find(whole)
+                if base is not None:
+                    return Real(base, power)
         return None
 
 
