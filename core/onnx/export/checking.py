@@ -120,7 +120,9 @@ def _blame(graph: Graph, call: Any, inputs: Mapping[str, Tensor]) -> str:
                     f"{_plain(value, shapes)} in the graph; leave that size fixed"
                 )
     last = graph.joined.steps
-    return f"no size is fixed; an operator up to {last[-1].title} gives other numbers" if last else ""
+    return (
+        f"no size is fixed; an operator up to {last[-1].title} gives other numbers" if last else ""
+    )
 
 
 def _plain(value: Any, shapes: Sequence[Sequence[int]]) -> Any:

@@ -11,7 +11,6 @@ import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 Series = tuple[int, ...]
 
@@ -41,7 +40,7 @@ class Real:
     power: float
 
 
-Int = Union[int, Dim, Combined]
+Int = int | Dim | Combined
 
 
 def combined(op: str, a: Int, b: Int) -> Int:
@@ -127,7 +126,6 @@ class Finder:
                 return e
         self._found[series] = None
         return None
-
 
     def find_real(self, series: Sequence[float]) -> Real | None:
         """A power of an integer that gives these numbers, up to a rounding to float32."""

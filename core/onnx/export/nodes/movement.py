@@ -96,6 +96,7 @@ def sliced(g: Graph, name: str, ranges: Sequence[Any], sizes: Any) -> str:
 
 def _ends(g: Graph, value: int) -> Any:
     """Whether a stop is the size of a dim, in every trace."""
+
     def whole(axis: int, stop: Int) -> bool:
         shapes = g.joined.shapes
         count = len(shapes[value])
