@@ -184,10 +184,11 @@ class Graph:
             if value in self.joined.varying:
                 self.names[value] = self._varying(value)
             elif value in self.expanded:
-                step = self.steps_of[value]
-                source = self.get(self.expanded[value])
-                shape = self.ints(step.attrs["shape"])
-                self.names[value] = self.op("Expand", source, shape)
+                step, below = self.steps_of[value], self.expanded[value]
+                name = self.get(below)
+                if self.joined.shapes[below] != self.joined.shapes[value]:
+                    name = self.op("Expand", name, self.ints(step.attrs["shape"]))
+                self.names[value] = name
             elif tensor is not None and tensor.dtype.kind == "q":
                 from rushlight.core.onnx.export.nodes.quantized import dequantized
 

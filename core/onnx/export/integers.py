@@ -76,17 +76,30 @@ def _affine(series: Series, by: Series) -> tuple[int, int, int] | None:
     return (m, c, d) if fits else None
 
 
-def _floored(series: Series, by: Series) -> tuple[int, int, int] | None:
-    """(c, d, e) with series == (by + c) // d + e, for the smallest d; None where there is none."""
+def _floored(series: Series, by: Series) -> tuple[int, int, int, int] | None:
+    """(c, d, m, e) with series == (by + c) // d * m + e, where m is 1 or d; None where none is.
+
+    The smallest d is taken.
+    """
     pairs = sorted(set(zip(by, series, strict=True)))
     if len({p[0] for p in pairs}) < 3:
         return None
     for d in range(2, 65):
-        for c in range(-d, d):
-            e = pairs[0][1] - (pairs[0][0] + c) // d
-            if all(x + c >= 0 and (x + c) // d + e == y for x, y in pairs):
-                return c, d, e
+        for m in (1, d):
+            for c in sorted(range(-d, d), key=lambda c: (abs(c), c < 0)):
+                e = pairs[0][1] - (pairs[0][0] + c) // d * m
+                if all(x + c >= 0 and (x + c) // d * m + e == y for x, y in pairs):
+                    return c, d, m, e
     return None
+
+
+def _by_floor(series: Series, sources: Iterable[tuple[Series, Int]]) -> Iterator[Int]:
+    for s, e in sources:
+        floor = _floored(series, s)
+        if floor is not None:
+            c, d, m, more = floor
+            quotient = combined("Div", combined("Add", e, c), d)
+            yield combined("Add", combined("Mul", quotient, m), more)
 
 
 class Finder:
@@ -166,11 +179,12 @@ def _candidates(series: Series, sources: Sequence[tuple[Series, Int]]) -> Iterat
             if fit is not None and fit[2] == 1:
                 m, c, _ = fit
                 yield combined("Add", combined(op, combined("Mul", a, m), b), c)
-    for s, e in sources:
-        floor = _floored(series, s)
-        if floor is not None:
-            c, d, more = floor
-            yield combined("Add", combined("Div", combined("Add", e, c), d), more)
+    yield from _by_floor(series, sources)
+    products = (
+        (tuple(x * y for x, y in zip(s, t, strict=True)), combined("Mul", a, b))
+        for (s, a), (t, b) in itertools.combinations_with_replacement(few[:8], 2)
+    )
+    yield from _by_floor(series, products)
     if len(few) >= 3:
         for (s, a), (t, b), (u, c3) in itertools.combinations(few[:8], 3):
             product = tuple(x * y * z for x, y, z in zip(s, t, u, strict=True))
