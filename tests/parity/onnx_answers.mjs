@@ -46,6 +46,7 @@ for (const dtype of ['fp32', 'fp16', 'q8', 'q4', 'q4f16']) {
   await ask(`llama ${dtype}`, 'text-generation', 'llama', ['the candle is'], options, dtype);
 }
 await ask('outliers', 'text-generation', 'outliers', ['the candle is'], { max_new_tokens: 6 });
+await ask('grouped', 'text-generation', 'grouped', ['the candle is'], { max_new_tokens: 8 });
 await ask('opt', 'text-generation', 'opt', ['the candle is'], { max_new_tokens: 12 });
 await ask('t5', 'text2text-generation', 't5', [text], { max_new_tokens: 12 });
 await ask('bart', 'text2text-generation', 'bart', [text], { max_new_tokens: 12, min_new_tokens: 11 });
