@@ -312,6 +312,11 @@ def record(fn: Callable[..., Any], args: Any, kwargs: Any) -> Trace:
     return Trace(inputs, recorder.steps, recorder.values, recorder.outer, values, tensors)
 
 
+def is_in_onnx_export() -> bool:
+    """Whether `rl.onnx.export` is tracing the caller."""
+    return isinstance(capture.current(), Recorder)
+
+
 def array_of(tensor: Tensor) -> Array:
     """A copy of a tensor's elements; of narrow floats as float32."""
     return np.array(tensor.detach().host_values(), order="C")

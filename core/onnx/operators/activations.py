@@ -112,11 +112,12 @@ def thresholded_relu(call: Call, x: Any) -> Any:
 
 def _along(call: Call, x: Any, run: Any) -> Any:
     """`run` along `axis`; before opset 13 over all dims from it on, as one."""
+    axis = call.int("axis", -1 if call.opset >= 13 else 1)
     if not x.ndim:
         return run(x.reshape(1), 0).reshape(())
     if call.opset >= 13:
-        return run(x, axis_of(call, call.int("axis", -1), x.ndim))
-    axis = axis_of(call, call.int("axis", 1), x.ndim) if x.ndim > 1 else 0
+        return run(x, axis_of(call, axis, x.ndim))
+    axis = axis_of(call, axis, x.ndim) if x.ndim > 1 else 0
     if axis == x.ndim - 1:
         return run(x, axis)
     return run(as_matrix(x, axis), 1).reshape(x.shape)

@@ -131,7 +131,8 @@ def rounded(x: Any, kind: ElementType, saturate: bool, mode: str = "up") -> Any:
         near = rl.copysign(near, x)
     if kind in _WITHOUT_MINUS_ZERO:
         near = near + 0.0
-    return rl.where(rl.isnan(x), x, near)
+    missing = -0.0 if kind is FLOAT4E2M1 else float("nan")  # it has no NaN
+    return rl.where(rl.isnan(x), missing, near)
 
 
 def _texts(values: Any, source: ElementType | None) -> Any:
@@ -208,4 +209,5 @@ def _bits(values: Array, kind: ElementType) -> Array:
         return np.argmax(same | missing, -1).astype(np.uint8)
     if kind.bits < 8:
         return (values.astype(np.int16) & (1 << kind.bits) - 1).astype(np.uint8)
-    return np.asarray(values, order="C").view(f"u{kind.bits // 8}")
+    codes: Array = np.asarray(values, order="C").view(f"u{kind.bits // 8}")
+    return codes

@@ -137,15 +137,15 @@ def clip(call: Call, x: Any, least: Any = None, most: Any = None) -> Any:
     """Elements between two bounds; the upper one wins."""
     if call.opset < 11:
         least, most = call.float("min", None), call.float("max", None)
-    for bound, limit in ((least, rl.maximum), (most, rl.minimum)):
-        if bound is None:
-            continue
-        if isinstance(bound, np.ndarray):
-            bound = bound.reshape(-1)[0].item()
-        if not hasattr(bound, "shape"):
-            x = rl.clamp(x, min=bound) if limit is rl.maximum else rl.clamp(x, max=bound)
-        else:
-            x = limit(x, bound.reshape(()).to(x.dtype))
+    least, most = (
+        b.reshape(-1)[0].item() if isinstance(b, np.ndarray) else b for b in (least, most)
+    )
+    if not hasattr(least, "shape") and not hasattr(most, "shape"):
+        return x if least is None and most is None else rl.clamp(x, least, most)
+    if least is not None:
+        x = rl.maximum(x, least.reshape(())) if hasattr(least, "shape") else rl.clamp(x, least)
+    if most is not None:
+        x = rl.minimum(x, most.reshape(())) if hasattr(most, "shape") else rl.clamp(x, max=most)
     return x
 
 

@@ -46,7 +46,7 @@ def size(call: Call, x: Any) -> Any:
 @moves_texts
 def reshape(call: Call, x: Any, sizes: Any = None) -> Any:
     """The elements in another shape; 0 keeps a size unless `allowzero`, -1 is what remains."""
-    wanted = call.ints("shape") if sizes is None else as_ints(sizes)
+    wanted: Any = call.ints("shape") if sizes is None else as_ints(sizes)
     if not call.flag("allowzero"):
         wanted = [x.shape[i] if n == 0 else n for i, n in enumerate(wanted)]
     if -1 in wanted and 0 in wanted:
@@ -90,7 +90,7 @@ def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
 @moves_texts
 def unsqueeze(call: Call, x: Any, axes: Any = None) -> Any:
     """New dims of size one at `axes` of the result."""
-    chosen = as_ints(axes) if axes is not None else call.ints("axes")
+    chosen: Any = as_ints(axes) if axes is not None else call.ints("axes")
     rank = x.ndim + len(chosen)
     new = axes_of(call, chosen, rank)
     if len(set(new)) < len(new):
@@ -179,7 +179,7 @@ def take_slice(
 def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
     """Elements added around the edges: a constant, mirrored, the last, or those across."""
     mode = call.choice("mode", "constant", "constant", "reflect", "edge", "wrap")
-    widths = as_ints(pads) if pads is not None else call.ints("pads")
+    widths: Any = as_ints(pads) if pads is not None else call.ints("pads")
     if pads is None:
         filling = call.float("value", 0.0)
     else:

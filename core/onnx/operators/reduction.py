@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends import HOST
 from rushlight.core.functional import declared as rl
 from rushlight.core.onnx.operators.common import as_tensor, axes_of, axis_of
 from rushlight.core.onnx.registry import Call, as_ints, operator
@@ -40,7 +41,7 @@ def _through_floats(run: Reduction) -> Reduction:
     def over(x: Any, dims: list[int], keep: bool) -> Any:
         if x.dtype.kind == "f":
             return run(x, dims, keep)
-        wide = "float32" if x.device.type == "webgpu" else "float64"
+        wide = "float64" if x.device is HOST else "float32"
         return run(x.to(wide), dims, keep).to(x.dtype)
 
     return over

@@ -21,7 +21,11 @@ import numpy as np
 import rushlight as rl
 
 # Cases that fail on every device, by a pattern of their names, and why.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "test_training_dropout(_default)?(_mask)?": "it expects NumPy's random numbers",
+    "test_bernoulli.*": "it expects NumPy's random numbers",
+    "test_gradient_of_add(_and_mul)?": "Gradient is refused: differentiate the module instead",
+}
 # Cases that webgpu refuses by a rule of its own, beside those with float64 or complex tensors.
 WEBGPU_EXCEPTIONS: dict[str, str] = {}
 GROUPS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -118,6 +122,11 @@ def check(result: Any, expected: Any, rtol: float, atol: float) -> None:
     if not _is_foreign(expected):
         assert result.dtype == expected.dtype, f"dtype {result.dtype}, not {expected.dtype}"
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    if expected.dtype.name == "bfloat16":  # two steps: the suite rounds each intermediate
+        rtol = max(rtol, 2.0**-6)
+    if expected.dtype.kind in "fc" and expected.size:  # the rounding of the largest, once
+        largest = np.abs(expected[np.isfinite(expected)].astype(wide)).max(initial=0)
+        atol = max(atol, 2.0**-23 * float(largest.real))
     np.testing.assert_allclose(
         result.astype(wide), expected.astype(wide), rtol=rtol, atol=atol, equal_nan=True
     )
