@@ -142,7 +142,7 @@ class DecoderGraph(GraphModel, CausalLM):
         """
         if as_dtype(dtype).kind == "q":
             raise ValueError(
-                f"cache: {self.decoder.name} does not read keys and values in {as_dtype(dtype)}; "
+                f"cache: {self.decoder.name} does not read them in {as_dtype(dtype).name}; "
                 'use "float16" or "float32"'
             )
         if self.place is None:

@@ -12,6 +12,7 @@ const [root, folders] = process.argv.slice(2).map((name) => path.resolve(name));
 const library = path.join(root, 'dist/transformers.node.mjs');
 const {
   AutoModelForCTC,
+  AutoModelForDepthEstimation,
   AutoModelForSpeechSeq2Seq,
   AutoProcessor,
   RawImage,
@@ -66,8 +67,9 @@ answers.segformer = (await pipe(square)).map((row) => ({
   label: row.label,
   shown: [...row.mask.data].reduce((sum, value) => sum + (value > 0), 0),
 }));
-const depth = await pipeline('depth-estimation', 'depth', { dtype: 'fp32' });
-answers.depth = (await depth(square)).predicted_depth.tolist();
+const depth = await AutoModelForDepthEstimation.from_pretrained('depth', { dtype: 'fp32' });
+const looked = await (await AutoProcessor.from_pretrained('depth'))(square);
+answers.depth = (await depth(looked)).predicted_depth.tolist()[0].slice(0, 4);
 const sam = await SamModel.from_pretrained('sam', { dtype: 'fp32' });
 const processor = await AutoProcessor.from_pretrained('sam');
 const large = new RawImage(new Uint8ClampedArray(32 * 32 * 3).map((_, i) => (i * 37) % 256), 32, 32, 3);
