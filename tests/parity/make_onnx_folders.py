@@ -18,9 +18,11 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import torch
 import transformers
+from onnx import helper, numpy_helper
 from optimum.exporters.onnx import main_export
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -282,8 +284,90 @@ def processor_of(kind: str, config: Any) -> Any:
     return None
 
 
+def grouped(folder: Path) -> None:
+    """Write a decoder of one layer with GroupQueryAttention, as onnxruntime's tools make them."""
+    random = np.random.default_rng(3)
+    heads, kv, size, width = 2, 1, 16, 32
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        values = (random.normal(size=shape) * 0.3 * 64).round() / 64
+        return numpy_helper.from_array(values.astype(np.float32), name)
+
+    angles = np.outer(np.arange(64), 1e4 ** (-np.arange(size // 2) / (size // 2)))
+    tensors = [
+        weights("table", SIZE, width),
+        *(weights(n, width, m * size) for n, m in (("q", heads), ("k", kv), ("v", kv))),
+        weights("o", heads * size, width),
+        weights("head", width, SIZE),
+        *(numpy_helper.from_array(np.ones(width, np.float32), f"norm{i}") for i in range(2)),
+        numpy_helper.from_array(np.cos(angles).astype(np.float32), "cos"),
+        numpy_helper.from_array(np.sin(angles).astype(np.float32), "sin"),
+        *(numpy_helper.from_array(np.array(n, np.int64), f"n{n}") for n in (0, 1)),
+        numpy_helper.from_array(np.array([1], np.int64), "dims"),
+    ]
+    node, past = helper.make_node, "past_key_values.0"
+    nodes = [
+        node("ReduceSum", ["attention_mask", "dims"], ["sum"], keepdims=1),
+        node("Sub", ["sum", "n1"], ["less"]),
+        node("Cast", ["less"], ["seqlens"], to=6),
+        node("Shape", ["attention_mask"], ["shape"]),
+        node("Gather", ["shape", "n1"], ["long"]),
+        node("Cast", ["long"], ["total"], to=6),
+        node("Gather", ["table", "input_ids"], ["x"]),
+        node("LayerNormalization", ["x", "norm0"], ["y"]),
+        *(node("MatMul", ["y", n], [f"{n}y"]) for n in "qkv"),
+        node(
+            "GroupQueryAttention",
+            ["qy", "ky", "vy", f"{past}.key", f"{past}.value", "seqlens", "total", "cos", "sin"],
+            ["z", "present.0.key", "present.0.value"],
+            domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1,
+        ),
+        node("MatMul", ["z", "o"], ["oz"]),
+        node("Add", ["x", "oz"], ["sums"]),
+        node("LayerNormalization", ["sums", "norm1"], ["last"]),
+        node("MatMul", ["last", "head"], ["logits"]),
+    ]  # fmt: skip
+
+    def told(name: str, kind: int, *shape: Any) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    graph = helper.make_graph(
+        nodes,
+        "grouped",
+        [
+            told("input_ids", 7, "batch_size", "sequence_length"),
+            told("attention_mask", 7, "batch_size", "total_sequence_length"),
+            *(
+                told(f"{past}.{k}", 1, "batch_size", kv, "past_sequence_length", size)
+                for k in ("key", "value")
+            ),
+        ],
+        [
+            told("logits", 1, "batch_size", "sequence_length", SIZE),
+            *(
+                told(f"present.0.{k}", 1, "batch_size", kv, "total_sequence_length", size)
+                for k in ("key", "value")
+            ),
+        ],
+        tensors,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    (folder / "onnx").mkdir(parents=True)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8),
+              folder / "onnx" / "model.onnx")  # fmt: skip
+    config = T.LlamaConfig(**{**_CHAIN, "hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2,
+                              "num_key_value_heads": 1,
+                              "max_position_embeddings": 64})  # fmt: skip
+    config.architectures = ["LlamaForCausalLM"]
+    config.save_pretrained(folder)
+    tokenizer(False).save_pretrained(folder)
+
+
 def build(name: str, folder: Path) -> None:
     """Write the folder of a case."""
+    if name == "grouped":
+        grouped(folder)
+        return
     kind, config, task, extra = CASES[name]
     torch.manual_seed(0)
     model = kind(config).eval()
@@ -350,7 +434,7 @@ def build(name: str, folder: Path) -> None:
 def main(names: list[str]) -> None:
     """Make the named cases, or all."""
     OUT.mkdir(parents=True, exist_ok=True)
-    for name in names or CASES:
+    for name in names or (*CASES, "grouped"):
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / name
             build(name, folder)

@@ -12,6 +12,7 @@ const [root, folders] = process.argv.slice(2).map((name) => path.resolve(name));
 const library = path.join(root, 'dist/transformers.node.mjs');
 const {
   AutoModelForCTC,
+  AutoModelForDepthEstimation,
   AutoModelForSpeechSeq2Seq,
   AutoProcessor,
   RawImage,
@@ -46,6 +47,7 @@ for (const dtype of ['fp32', 'fp16', 'q8', 'q4', 'q4f16']) {
   await ask(`llama ${dtype}`, 'text-generation', 'llama', ['the candle is'], options, dtype);
 }
 await ask('outliers', 'text-generation', 'outliers', ['the candle is'], { max_new_tokens: 6 });
+await ask('grouped', 'text-generation', 'grouped', ['the candle is'], { max_new_tokens: 8 });
 await ask('opt', 'text-generation', 'opt', ['the candle is'], { max_new_tokens: 12 });
 await ask('t5', 'text2text-generation', 't5', [text], { max_new_tokens: 12 });
 await ask('bart', 'text2text-generation', 'bart', [text], { max_new_tokens: 12, min_new_tokens: 11 });
@@ -65,8 +67,9 @@ answers.segformer = (await pipe(square)).map((row) => ({
   label: row.label,
   shown: [...row.mask.data].reduce((sum, value) => sum + (value > 0), 0),
 }));
-const depth = await pipeline('depth-estimation', 'depth', { dtype: 'fp32' });
-answers.depth = (await depth(square)).predicted_depth.tolist();
+const depth = await AutoModelForDepthEstimation.from_pretrained('depth', { dtype: 'fp32' });
+const looked = await (await AutoProcessor.from_pretrained('depth'))(square);
+answers.depth = (await depth(looked)).predicted_depth.tolist()[0].slice(0, 4);
 const sam = await SamModel.from_pretrained('sam', { dtype: 'fp32' });
 const processor = await AutoProcessor.from_pretrained('sam');
 const large = new RawImage(new Uint8ClampedArray(32 * 32 * 3).map((_, i) => (i * 37) % 256), 32, 32, 3);
