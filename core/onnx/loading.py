@@ -37,9 +37,9 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
     """The module of an ONNX file.
 
     file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it
-    are found by its path. device: where the weights go and calls compute; None is the default device.
-    Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft that
-    published models use.
+    are found by its path or address. device: where the weights go and calls compute; None is the
+    default device. Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of
+    com.microsoft that published models use.
 
     Raises FormatError for what is no ONNX model, is damaged or has an operator that is not
     supported, which it names; FileNotFoundError for a missing file.
@@ -70,17 +70,22 @@ def open_model(file: Any) -> tuple[Source, bool, Model]:
     return source, close, model
 
 
-def _opened(file: Any) -> tuple[Source, Path | None, bool]:
+def _opened(file: Any) -> tuple[Source, Path | str | None, bool]:
     if not isinstance(file, str | os.PathLike):
         return opened(file), None, False
     if is_address(file):
-        return open_source(file), None, True
+        return open_source(file), str(file), True
+    return *open_path(file), True
+
+
+def open_path(file: str | os.PathLike[str]) -> tuple[Source, Path]:
+    """The source of a path, and its folder. FormatError for a folder."""
     path = Path(file)
     if path.is_dir():
         raise FormatError(
             f"{path} is a folder", hint="name the .onnx file in it, such as onnx/model.onnx"
         )
-    return open_source(path), path.parent, True
+    return open_source(path), path.parent
 
 
 def read_weights(model: Model, files: Files) -> dict[str, Tensor]:

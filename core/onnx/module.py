@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
 from rushlight.core.onnx.planning import (
+    SMALL_INPUT,
     Constants,
     Plan,
     Slot,
@@ -27,11 +28,14 @@ from rushlight.core.onnx.planning import (
     as_value,
     constant_value,
     make_plan,
+    names_read,
     run_steps,
+    step_through,
     tensors_of,
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
+from rushlight.core.onnx.weights import records_in
 from rushlight.core.ops import empty
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
@@ -196,25 +200,84 @@ class OnnxModule(Module):
 
         Operators whose shapes depend on values run on `cpu`, after their inputs are read.
         """
-        given = self._bound(args, kwargs)
-        prepared = self._prepared(given)
+        given, prepared = await self._prepared_async(args, kwargs)
         results = self._run_steps(prepared, given)
+        return await self._outcome_async(prepared, given, results)
+
+    async def _prepared_async(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[dict[str, Any], _Prepared]:
+        """The inputs by name, and the plan for their shapes."""
+        given = self._bound(args, kwargs)
+        named = {i.name: v for i, v in zip(self.inputs, args, strict=False)} | kwargs
+        known = {}
+        for name, value in named.items():
+            if not isinstance(value, Tensor):
+                known[name] = np.asarray(value, np.object_ if value is None else None)
+            elif value.dtype.kind in "iub" and value.numel() <= SMALL_INPUT:
+                known[name] = np.array(await value.detach().host_values_async())
+        return given, self._prepared(given, known)
+
+    async def _outcome_async(
+        self, prepared: _Prepared, given: dict[str, Any], results: list[Tensor]
+    ) -> Any:
         if prepared.plan.is_whole:
             return self._outcome(prepared, given, results, self.device)
         read = [from_numpy(np.array(await r.host_values_async())) for r in results]
         host = {k: await _on_host(v) for k, v in given.items()}
-        weights = {k: await _on_host(v) for k, v in self.weights.items()}
+        weights = dict(self.weights)
+        for name in self._late_weights(prepared.plan):
+            weights[name] = await _on_host(weights[name])
         return self._outcome(prepared, host, read, "cpu", weights)
+
+    def _late_weights(self, plan: Plan) -> set[str]:
+        """The weights that nodes read which are left to run one by one."""
+        records = list(records_in(plan.late))
+        initializers = self.model.graph.initializers
+        for node in plan.late:
+            records += [initializers[n] for n in names_read(node) if n in initializers]
+        for function in self.model.functions.values():
+            records += records_in(function.nodes)
+        return {r.weight for r in records if isinstance(r, TensorRecord) and r.weight}
 
     def run_watched(
         self, after: Callable[..., None], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Any:
-        """`forward` without capture, which tells `after` of every operator; see `timed`."""
+        """`forward` without capture, which tells `after` of every operator; see `timed`.
+
+        after: told its number from 1, of how many, the step and its results.
+        """
         given = self._bound(args, kwargs)
         prepared = self._prepared(given)
-        inputs = {name: given[name] for name in prepared.names}
-        results = run_steps(prepared.plan, inputs, self.weights, prepared.constants, after)
-        return self._outcome(prepared, given, results, self.device)
+        stepping, number = self._stepping(prepared, given), 0
+        while True:
+            try:
+                step, results = next(stepping)
+            except StopIteration as end:
+                return self._outcome(prepared, given, end.value, self.device)
+            after(number := number + 1, len(prepared.plan.steps), step, results)
+
+    async def run_watched_async(
+        self,
+        after: Callable[..., Awaitable[None]],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+    ) -> Any:
+        """`run_watched` without blocking."""
+        given, prepared = await self._prepared_async(args, kwargs)
+        stepping, number = self._stepping(prepared, given), 0
+        while True:
+            try:
+                with autograd.no_grad():
+                    step, results = next(stepping)
+            except StopIteration as end:
+                return await self._outcome_async(prepared, given, end.value)
+            await after(number := number + 1, len(prepared.plan.steps), step, results)
+
+    def _stepping(self, prepared: _Prepared, given: dict[str, Any]) -> Any:
+        tensors = tensors_of(given)
+        inputs = {name: tensors[name] for name in prepared.names}
+        return step_through(prepared.plan, inputs, self.weights, prepared.constants)
 
     def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
         """Each input of the graph by name, on the module's device and in its declared dtype."""
@@ -354,8 +417,10 @@ class OnnxModule(Module):
             def constant(record: TensorRecord | SparseRecord) -> Value:
                 return constant_value(record, weight)
 
+            read = set().union(*(names_read(node) for node in plan.late))
             for name, record in self.model.graph.initializers.items():
-                scope.names.setdefault(name, constant(record))
+                if name in read:
+                    scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
             interpreter.folded = self._folded
             for node in plan.late:
@@ -471,6 +536,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         made = value
     else:
         array = np.asarray(value)
+        if array.dtype.type.__module__ == "ml_dtypes" and kind is not None and kind.carried:
+            array = array.astype(kind.carried.numpy)
         if array.dtype.kind not in "biufc":
             raise TypeError(
                 f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "

@@ -10,7 +10,7 @@ shapes or branches are a part of the plan.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -28,7 +28,7 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
-_SMALL_INPUT = 64  # elements of an integer input whose values may decide shapes
+SMALL_INPUT = 64  # elements of an integer input whose values may decide shapes
 _MOST_STEPS = 500_000
 
 
@@ -107,14 +107,21 @@ def make_plan(
     model: Model,
     shapes: Mapping[str, Array | Tensor | None | list[Any]],
     kinds: Mapping[str, ElementType | None],
+    values: dict[str, Value] | None = None,
 ) -> Plan:
     """The plan for these inputs.
 
     shapes: for each input an array (its values are a part of the plan), a tensor of the meta
-    device, or None for an optional one that is left out. Raises StaticInputs for inputs whose values the
-    plan needs, and what operators raise for shapes that do not fit.
+    device, or None for an optional one that is left out. values: gets what each name of the graph
+    stands for in it. Raises StaticInputs for inputs whose values the plan needs, and what operators
+    raise for shapes that do not fit.
     """
-    return _Planner(model, shapes, kinds).plan()
+    planner = _Planner(model, shapes, kinds)
+    try:
+        return planner.plan()
+    finally:
+        if values is not None:
+            values |= planner.scope.names
 
 
 def as_value(data: Any, kind: ElementType | None) -> Value:
@@ -152,7 +159,7 @@ class _Planner:
         for name, data in shapes.items():
             value = as_value(data, kinds.get(name))
             if isinstance(data, Tensor) and data.dtype.kind in "iub":
-                if data.numel() <= _SMALL_INPUT:
+                if data.numel() <= SMALL_INPUT:
                     value.inputs = frozenset({name})
             self.scope.names[name] = value
         for name, tensor in tensors_of(shapes).items():
@@ -325,14 +332,25 @@ def run_steps(
     inputs: Mapping[str, Tensor],
     weights: Mapping[str, Tensor],
     constants: Constants,
-    after: Callable[[int, int, Step, list[Any]], None] | None = None,
 ) -> list[Tensor]:
-    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order.
+    """Run the steps on the device of the inputs: the tensors of `wanted_slots(plan)`, in order."""
+    stepping = step_through(plan, inputs, weights, constants)
+    while True:
+        try:
+            next(stepping)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
 
-    after: told of each step that ran: its number from 1, of how many, and its results.
-    """
+
+def step_through(
+    plan: Plan,
+    inputs: Mapping[str, Tensor],
+    weights: Mapping[str, Tensor],
+    constants: Constants,
+) -> Generator[tuple[Step, list[Any]], None, list[Tensor]]:
+    """`run_steps`, which gives each step after it ran, with its results."""
     env: dict[int, Tensor] = {plan.inputs[name]: tensor for name, tensor in inputs.items()}
-    for number, step in enumerate(plan.steps, 1):
+    for step in plan.steps:
         arguments: list[Any] = []
         for i, place in enumerate(step.inputs):
             if isinstance(place, Slot | Weight):
@@ -349,8 +367,7 @@ def run_steps(
         for slot, result in zip(step.outputs, results, strict=False):
             if slot is not None:
                 env[slot] = result
-        if after is not None:
-            after(number, len(plan.steps), step, list(results))
+        yield step, list(results)
         for slot in step.done:
             env.pop(slot, None)
     return [env[slot] for slot in wanted_slots(plan)]

@@ -6,9 +6,9 @@ its record says where. Graphs may lie within nodes, to a bounded depth.
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -53,7 +53,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return math.prod(self.shape)
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:
@@ -357,7 +357,8 @@ class _Reader:
                 if size < 0:
                     size = None
             elif number == 2:
-                size = (yield from self._text(value)) or None
+                size = yield from self._text(value)
+                size = None if size in ("", "?", "-1") else size  # no name of a size
         return size
 
     def value(self, span: Span) -> Parsing[ValueInfo]:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.basis.errors import RushlightError
 from rushlight.core.onnx.element_types import ElementType
+from rushlight.core.onnx.interpreter import Value
 from rushlight.core.onnx.loading import nodes_of, open_model, unsupported_nodes
 from rushlight.core.onnx.planning import Plan, Slot, StaticInputs, Step, Weight, make_plan
-from rushlight.core.onnx.proto import Model, TensorRecord, ValueInfo
+from rushlight.core.onnx.proto import Model, Node, TensorRecord, ValueInfo
 from rushlight.core.onnx.weights import is_weight, plain, small_arrays
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
@@ -29,13 +33,17 @@ _CONVOLUTIONS = frozenset(
 
 @dataclass
 class NodeCost:
-    """One operator of a run: its title, sizes of its first result, operations, bytes of results."""
+    """One operator of a run: its title, sizes of its first result, operations, bytes of results.
+
+    node: the node of the file that it runs for.
+    """
 
     title: str
     op: str
     shape: tuple[int, ...]
     operations: int
     nbytes: int
+    node: Node | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass
@@ -46,7 +54,7 @@ class Summary:
     and domain. weights: bytes by element type. sizes: what was taken for each free size. costs: one
     per operator that a run of these sizes executes. peak: the most bytes of values between
     operators at a time. late: operators whose shapes depend on values. failure: why costs are not
-    known.
+    known. shapes: of each value with these sizes, and whether its elements are known before a run.
     """
 
     name: str
@@ -64,6 +72,7 @@ class Summary:
     peak: int = 0
     late: list[str] = field(default_factory=list)
     failure: str = ""
+    shapes: dict[str, tuple[tuple[int, ...], bool]] = field(default_factory=dict, repr=False)
 
     @property
     def operations(self) -> int:
@@ -79,23 +88,28 @@ def inspect(file: Any, sizes: Mapping[str, int] | None = None) -> Summary:
     Nothing is run and no weight is read. FormatError for what is no ONNX model; ValueError for a
     size that is not positive.
     """
-    for name, size in (sizes or {}).items():
-        if size < 1:
-            raise ValueError(f"the size {name}={size} must be positive")
     source, close, model = open_model(file)
     try:
-        records = plain(model)
-        summary = _described(model, source.name, records)
-        if not summary.refused:
-            try:
-                small_arrays(records, source)
-                _add_costs(summary, model, dict(sizes or {}))
-            except (RushlightError, ValueError, TypeError) as error:
-                summary.failure = str(error)
-        return summary
+        with contextlib.suppress(RushlightError):  # which is told with the costs
+            small_arrays(plain(model), source)
+        return summarize(model, source.name, sizes)
     finally:
         if close:
             source.close()
+
+
+def summarize(model: Model, name: str, sizes: Mapping[str, int] | None = None) -> Summary:
+    """`inspect` of a model whose small tensors are read. ValueError for a size below 1."""
+    for title, size in (sizes or {}).items():
+        if size < 1:
+            raise ValueError(f"the size {title}={size} must be positive")
+    summary = _described(model, name, plain(model))
+    if not summary.refused:
+        try:
+            _add_costs(summary, model, dict(sizes or {}))
+        except (RushlightError, ValueError, TypeError) as error:
+            summary.failure = str(error)
+    return summary
 
 
 def _described(model: Model, name: str, records: list[TensorRecord]) -> Summary:
@@ -139,7 +153,15 @@ def _add_costs(summary: Summary, model: Model, sizes: dict[str, int]) -> None:
             values[info.name] = tensor.numpy() if info.name in static else tensor
             kinds[info.name] = kind
         try:
-            plan = make_plan(model, values, kinds)
+            known: dict[str, Value] = {}
+            try:
+                plan = make_plan(model, values, kinds, known)
+            finally:
+                summary.shapes = {
+                    name: (tuple(value.data.shape), value.is_known)
+                    for name, value in known.items()
+                    if isinstance(value.data, Tensor | np.ndarray)
+                }
             break
         except StaticInputs as need:
             if need.names <= static:
@@ -181,7 +203,9 @@ def _walk(summary: Summary, model: Model, plan: Plan, inputs: Mapping[str, Any])
             live.pop(slot, None)
         first = next((s for s in step.shapes if s is not None), ())
         count = _operations(step, sizes, first)
-        summary.costs.append(NodeCost(step.call.title, step.call.node.op, first, count, total))
+        summary.costs.append(
+            NodeCost(step.call.title, step.call.node.op, first, count, total, step.call.node)
+        )
 
 
 def _place_shape(

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core.onnx.module import OnnxModule
 from rushlight.core.onnx.planning import Step
+from rushlight.core.onnx.proto import Node
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 
@@ -19,13 +21,15 @@ Report = Callable[[int, int | None], None]
 class NodeTime:
     """One operator that ran: its title, the sizes of its first result, seconds.
 
-    The seconds are those of the operator alone, with what a device needs to start and end it.
+    The seconds are those of the operator alone, with what a device needs to start and end it. node:
+    the node of the file that it ran for.
     """
 
     title: str
     op: str
     shape: tuple[int, ...]
     seconds: float
+    node: Node | None = field(default=None, repr=False, compare=False)
 
 
 def timed(
@@ -54,7 +58,37 @@ def timed(
         return module.run_watched(after, args, kwargs), times
 
 
+async def timed_async(
+    module: OnnxModule,
+    *args: Any,
+    report: Report | None = None,
+    look: Callable[[Step, list[Any]], None] | None = None,
+    **kwargs: Any,
+) -> tuple[Any, list[NodeTime]]:
+    """`timed` without blocking, for a page: between two nodes it waits for the device.
+
+    args, kwargs, report: as `timed` takes them, and what a call raises is raised. look: told of
+    each step and its results, outside of the time.
+    """
+    times: list[NodeTime] = []
+    device = module.device
+    last = time.perf_counter()
+
+    async def after(number: int, count: int, step: Step, results: list[Any]) -> None:
+        nonlocal last
+        await device.synchronize_async()
+        times.append(_time(step, results, time.perf_counter() - last))
+        if look is not None:
+            look(step, results)
+        if report is not None:
+            report(number, count)
+        await asyncio.sleep(0)  # a page that asks to stop is heard
+        last = time.perf_counter()
+
+    return await module.run_watched_async(after, args, kwargs), times
+
+
 def _time(step: Step, results: list[Any], seconds: float) -> NodeTime:
     first = next((r for r in results if isinstance(r, Tensor)), None)
     shape = () if first is None else tuple(first.shape)
-    return NodeTime(step.call.title, step.call.node.op, shape, seconds)
+    return NodeTime(step.call.title, step.call.node.op, shape, seconds, step.call.node)

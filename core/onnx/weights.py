@@ -7,9 +7,10 @@ path below the model's folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
+from urllib.parse import quote, urljoin
 
 import numpy as np
 import numpy.typing as npt
@@ -39,15 +40,16 @@ def records_of(model: Model) -> Iterator[TensorRecord | SparseRecord]:
     """Every tensor of a model: initializers, and attributes of nodes, in graphs within too."""
     yield from _in_graph(model.graph)
     for function in model.functions.values():
-        yield from _in_nodes(function.nodes)
+        yield from records_in(function.nodes)
 
 
 def _in_graph(graph: Graph) -> Iterator[TensorRecord | SparseRecord]:
     yield from graph.initializers.values()
-    yield from _in_nodes(graph.nodes)
+    yield from records_in(graph.nodes)
 
 
-def _in_nodes(nodes: list[Node]) -> Iterator[TensorRecord | SparseRecord]:
+def records_in(nodes: list[Node]) -> Iterator[TensorRecord | SparseRecord]:
+    """Every tensor in attributes of nodes, in graphs within them too."""
     for node in nodes:
         for attribute in node.attributes.values():
             value = attribute.value
@@ -134,6 +136,11 @@ def array_of(record: TensorRecord, source: Source) -> Parsing[Array]:
 def _from_numbers(numbers: Array, record: TensorRecord, what: str) -> Array:
     kind = record.kind
     if kind in (COMPLEX64, COMPLEX128):
+        if len(numbers) != 2 * record.count:
+            raise FormatError(
+                f"{what}: tensor {brief(record.name)} takes {2 * record.count} numbers; it has "
+                f"{len(numbers)}"
+            )
         stored = np.asarray(numbers, order="C").view(kind.stored)
     elif kind.bits < 8:
         if len(numbers) != record.nbytes:
@@ -215,12 +222,12 @@ def dense(record: SparseRecord) -> Array:
 class Files:
     """A model's file, and those beside it that hold tensors.
 
-    folder: where they lie; None for a model in memory, which has none. opened: opens one by its
-    path relative to the folder.
+    folder: where they lie, or the model's address; None for a model in memory, which has none.
+    opened: opens one by its path or address.
     """
 
     def __init__(
-        self, source: Source, folder: Path | None, opened: Callable[[Path], Source]
+        self, source: Source, folder: Path | str | None, opened: Callable[[Any], Source]
     ) -> None:
         self.source, self.folder, self.opened = source, folder, opened
         self.beside: dict[str, Source] = {}
@@ -235,7 +242,7 @@ class Files:
             return self.source, record.raw
         what = f"{self.source.name}: tensor {brief(record.name)}"
         location = record.external.get("location", "")
-        source = self._source(location, what)
+        source = self.beside.get(location) or self._source(location, what)
         start = _count(record.external.get("offset", "0"), f"{what}: offset")
         length = _count(record.external.get("length", str(record.nbytes)), f"{what}: length")
         if length != record.nbytes or start + length > source.size:
@@ -245,9 +252,21 @@ class Files:
             )
         return source, Span(start, start + length)
 
-    def _source(self, location: str, what: str) -> Source:
-        if location in self.beside:
-            return self.beside[location]
+    async def open_async(
+        self, records: list[TensorRecord], opened: Callable[[Any], Awaitable[Source]]
+    ) -> None:
+        """Open every file beside the model that tensors lie in, without blocking.
+
+        FormatError for a path that leads out of the folder, and for more than 1024 files.
+        """
+        for record in records:
+            location = (record.external or {}).get("location", "")
+            if record.external is not None and location not in self.beside:
+                what = f"{self.source.name}: tensor {brief(record.name)}"
+                self.beside[location] = await opened(self._place(location, what))
+
+    def _place(self, location: str, what: str) -> Path | str:
+        """The path or address of a file beside the model."""
         if self.folder is None:
             raise FormatError(
                 f"{what} lies in the file {brief(location)} beside the model",
@@ -255,9 +274,14 @@ class Files:
             )
         if len(self.beside) >= _MOST_FILES:
             raise FormatError(f"{what}: tensors lie in more than {_MOST_FILES} files")
-        path = external_path(self.folder, location, what)
+        if isinstance(self.folder, str):
+            return external_address(self.folder, location, what)
+        return external_path(self.folder, location, what)
+
+    def _source(self, location: str, what: str) -> Source:
+        place = self._place(location, what)
         try:
-            source = self.opened(path)
+            source = self.opened(place)
         except OSError as error:
             raise FormatError(
                 f"{what} lies in {brief(location)}, which cannot be read: {error}"
@@ -272,24 +296,40 @@ def _count(text: str, what: str) -> int:
     return int(text)
 
 
+def _plain_parts(location: str, what: str) -> tuple[str, ...]:
+    plain_path = PurePosixPath(location)
+    parts = plain_path.parts
+    wrong = not parts or plain_path.is_absolute() or ".." in parts or "\\" in location
+    if wrong or ":" in location or "\0" in location:
+        raise FormatError(f"{what} lies in {brief(location)}; it must be a plain relative path")
+    return parts
+
+
+def external_address(model: str, location: str, what: str) -> str:
+    """The address of a file beside a model's. FormatError for one that leads out of its folder."""
+    return urljoin(model, "/".join(quote(name) for name in _plain_parts(location, what)))
+
+
 def external_path(folder: Path, location: str, what: str) -> Path:
     """The path of a file beside a model. FormatError for one that leads out of the folder.
 
     A link may lead to the blobs of the hub cache whose snapshot the folder is, else nowhere
     outside; a file with several hard links is refused, as it may be one of another place.
     """
-    plain_path = PurePosixPath(location)
-    parts = plain_path.parts
-    wrong = not parts or plain_path.is_absolute() or ".." in parts or "\\" in location
-    if wrong or ":" in location or "\0" in location:
-        raise FormatError(f"{what} lies in {brief(location)}; it must be a plain relative path")
+    parts = _plain_parts(location, what)
     path = folder.joinpath(*parts)
     real, home = Path(os.path.realpath(path)), Path(os.path.realpath(folder))
     snapshot = home.parent
     cached = snapshot.name == "snapshots" and real.is_relative_to(snapshot.parent / "blobs")
     if not real.is_relative_to(home) and not cached:
         raise FormatError(f"{what} lies in {brief(location)}, a link that leads out of the folder")
-    if real.is_file() and real.stat().st_nlink > 1:
+    try:
+        several = real.is_file() and real.stat().st_nlink > 1
+    except OSError as error:
+        raise FormatError(
+            f"{what} lies in {brief(location)}, which cannot be read: {error.strerror}"
+        ) from None
+    if several:
         raise FormatError(
             f"{what} lies in {brief(location)}, which has several hard links",
             hint="copy the file; a hard link may be a file of another place",

@@ -30,6 +30,7 @@ from rushlight.core.io.weights.gguf import (
 )
 from rushlight.core.io.weights.load_schedule import (
     Destination,
+    LoadSchedule,
     LoadStep,
     load_schedule,
     tensor_of,
@@ -118,9 +119,17 @@ class Builder:
         """The places of the first table's tensors on the device, and of the others' on the heap."""
         ways: list[Destination] = ["heap" if self.stream is None else "device", "heap"]
         steps = load_schedule(tables, ways[: len(tables)])
+        self.check_room(steps)
+        return self.rows(steps)
+
+    def check_room(self, steps: LoadSchedule) -> None:
+        """Raise DeviceMemoryError for tensors that the device cannot hold together."""
         if self.stream is not None:
             sizes = [s.nbytes for s in steps if s.destination == "device"]
             self.stream.check_room(sum(sizes), max(sizes, default=0))
+
+    def rows(self, steps: LoadSchedule) -> list[int]:
+        """Allocate memory for tensors; returns rows as `begin`. MemoryError if the heap is full."""
         return [word for step in steps for word in (step.offset, step.nbytes, *self._place(step))]
 
     def look(self, path: str, size: float, offset: float, data: Any) -> list[int] | None:
