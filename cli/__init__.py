@@ -95,6 +95,7 @@ def _app() -> Typer:
         autotune,
         commands,
         evaluate,
+        export,
         finetune,
         profile,
         quantize,
@@ -113,7 +114,8 @@ def _app() -> Typer:
     every: tuple[Callable[..., None], ...] = (
         *tasks.commands(), see.see, run.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
-        evaluate.imatrix, train.train, finetune.finetune, autotune.autotune, profile.profile,
+        evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
+        profile.profile,
     )  # fmt: skip
     for command in every:
         app.command()(command)

@@ -70,6 +70,12 @@ class Model(nn.Module):
 
         return save_folder(self, folder, dequantize, max_shard_bytes, overwrite)
 
+    def onnx_form(self, task: str | None = None) -> Any:
+        """What `rl.onnx.export` writes of the model for a task: see models/onnx_forms.py."""
+        from rushlight.models.onnx_forms import form_of
+
+        return form_of(self, task)
+
     if TYPE_CHECKING:  # families have different methods: encode, generate, ...
 
         def __getattr__(self, name: str) -> Any: ...

@@ -213,6 +213,10 @@ def hypot(x: TensorLike, other: TensorLike) -> Tensor:
 def fmod(x: TensorLike, other: TensorLike) -> Tensor:
     """The rest of x / other rounded to zero, with the sign of x."""
     a, b = operands("fmod", x, other)
+    if a.dtype.kind == "f":
+        # Of sizes alone: the rest of a small negative number is near b, which would round it.
+        sign = where(a < 0, -1.0, 1.0).to(a.dtype)
+        return sign * remainder(sign * a, abs(b))
     rest = remainder(a, b)
     wrong = (rest != 0) & ((a < 0) ^ (b < 0))
     return where(wrong, rest - b, rest)

@@ -38,9 +38,8 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
 
     file: a path, an http(s) address, bytes, an open file or a Source. Tensors in files beside it
     are found by its path or address. device: where the weights go and calls compute; None is the
-    default device.
-    Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of com.microsoft that
-    published models use.
+    default device. Opsets 7 and newer of ai.onnx, those of ai.onnx.ml, and the operators of
+    com.microsoft that published models use.
 
     Raises FormatError for what is no ONNX model, is damaged or has an operator that is not
     supported, which it names; FileNotFoundError for a missing file.
@@ -51,7 +50,7 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
         files = Files(source, folder, open_source)
         weights = read_weights(model, files)
         check_operators(model)
-        pack_weights(model, weights)
+        pack_weights(model, weights, files)
     finally:
         if close:
             source.close()

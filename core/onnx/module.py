@@ -536,6 +536,8 @@ def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> An
         made = value
     else:
         array = np.asarray(value)
+        if array.dtype.type.__module__ == "ml_dtypes" and kind is not None and kind.carried:
+            array = array.astype(kind.carried.numpy)
         if array.dtype.kind not in "biufc":
             raise TypeError(
                 f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "

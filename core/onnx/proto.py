@@ -6,9 +6,9 @@ its record says where. Graphs may lie within nodes, to a bounded depth.
 
 from __future__ import annotations
 
-import math
 import struct
 from dataclasses import dataclass, field
+from math import prod
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -53,7 +53,7 @@ class TensorRecord:
     @property
     def count(self) -> int:
         """How many elements it has."""
-        return math.prod(self.shape)
+        return prod(self.shape)
 
     @property
     def nbytes(self) -> int:

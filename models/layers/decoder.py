@@ -223,8 +223,15 @@ class Decoder(SentenceEncoder, CausalLM):
             positions, mask = placed(self, ids, attention_mask, segments)
         offsets = () if cache is None else cache.offsets()
         angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
-        x = self._embedded(ids, positions)
         context = AttentionContext(angles, mask, lengths, cache, offsets, positions)
+        x = self.through(ids, positions, context)
+        if cache is not None:
+            cache.advance(ids.shape[1], lengths)
+        return x
+
+    def through(self, ids: Tensor, positions: Tensor, context: AttentionContext) -> Tensor:
+        """The hidden states (batch, length, width) of ids at these positions, by all layers."""
+        x = self._embedded(ids, positions)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
         for layer in self._part(self.spec.names.layers):
             x = layer(x, context)
@@ -233,8 +240,6 @@ class Decoder(SentenceEncoder, CausalLM):
         x = x if spec.names.norm is None else self._part(spec.names.norm)(x)
         if spec.embedding_width not in (None, spec.width):
             x = self._part(spec.names.project_out)(x)
-        if cache is not None:
-            cache.advance(ids.shape[1], lengths)
         out: Tensor = x
         return out
 

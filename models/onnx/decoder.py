@@ -142,7 +142,7 @@ class DecoderGraph(GraphModel, CausalLM):
         """
         if as_dtype(dtype).kind == "q":
             raise ValueError(
-                f"cache: {self.decoder.name} does not read keys and values in {as_dtype(dtype)}; "
+                f"cache: {self.decoder.name} does not read them in {as_dtype(dtype).name}; "
                 'use "float16" or "float32"'
             )
         if self.place is None:
@@ -205,21 +205,21 @@ class DecoderGraph(GraphModel, CausalLM):
         cache.reserve(count)
         place, size = self.place, cache.longest
         if place == EXACT:
-            capture.refuse(
-                "the past of the graph grows with each token"
-            ) if capture.active else None
+            if capture.active:
+                capture.refuse("the past of the graph grows with each token")
             if batch > 1 and "attention_mask" not in names_in(self.decoder):
                 raise ValueError(
                     f"{self.decoder.name} has no attention_mask; generate the prompts one by one"
                 )
+        elif place == BEFORE:
+            size = cache.capacity  # which has room for the new tokens
         elif cache.static:
             size = min(cache.capacity, cache.limit - count)
         slots = ops.arange(size, device=ids.device).unsqueeze(0)
         held = cache.lengths.unsqueeze(1)
         past = [buffer[:, :, :size] for layer in cache.buffers for buffer in layer]
         if place == BEFORE:
-            places = ops.arange(size + count, device=ids.device).unsqueeze(0)
-            mask = places < held + count
+            mask = slots < held + count
         else:
             # The tokens of each row move to the end of its slots.
             index = slots - (size - held)

@@ -145,12 +145,10 @@ def graphs_of(found: OnnxFiles, config: GraphConfig) -> tuple[str, ...]:
         return "encoder_model", decoder, *more
     if decoder:
         return (*(("embed_tokens",) if "embed_tokens" in found else ()), decoder)
-    for pair in (
-        ("vision_encoder", "prompt_encoder_mask_decoder"),
-        ("text_model", "vision_model"),
-    ):
-        if all(name in found for name in pair):
-            return pair
+    if "vision_encoder" in found and "prompt_encoder_mask_decoder" in found:
+        return "vision_encoder", "prompt_encoder_mask_decoder"
+    if "model" not in found and "text_model" in found and "vision_model" in found:
+        return "text_model", "vision_model"
     for name in ("model", "vision_model", *_TEXTS, "decoder_with_past_model"):
         if name in found:
             return (name,)
@@ -193,9 +191,9 @@ def _maker(config: GraphConfig, graphs: Loaded) -> Callable[[GraphConfig, Loaded
 
         return DecoderGraph
     if "pixel_values" in inputs or "vision_encoder" in graphs or "vision_model" in graphs:
-        from rushlight.models.onnx.vision import image_graph
+        from rushlight.models.onnx.vision import image_class
 
-        return image_graph(config, graphs)
+        return image_class(config, graphs)
     if {"input_values", "input_features"} & set(inputs):
         from rushlight.models.onnx.speech import SoundGraph
 
@@ -205,9 +203,9 @@ def _maker(config: GraphConfig, graphs: Loaded) -> Callable[[GraphConfig, Loaded
 
         return TextGraph
     if len(first.inputs) == 1 and first.inputs[0].name in ("input", "img", "x"):
-        from rushlight.models.onnx.vision import image_graph
+        from rushlight.models.onnx.vision import image_class
 
-        return image_graph(config, graphs)
+        return image_class(config, graphs)
     raise LoadError(
         f"{config.model_type}: {first.name} takes {', '.join(inputs)}; load it by rl.onnx.load"
     )

@@ -4,10 +4,11 @@
 
 Needs gguf, safetensors and the package. Writes tests/core/data/blocks.safetensors: "NAME.bytes"
 (rows, bytes per row) and "NAME.values" (rows, columns). The reference is the `gguf` package; where
-it lacks a type, ggml's library; and for q8_1, which neither reads, its formula. Types of `FULL`
-have 15 rows, which all tests of test_blocks.py use: the first are quantized normal numbers where
-gguf can quantize, the rest random bytes under scales that are zero, negative, subnormal and large.
-Other types have two rows; tests/core/basis/test_quantized_rows.py compares more of them natively.
+it lacks a type, ggml's library; for q8_1, which neither reads, its formula; and for the types that
+are not ggml's (code - zero point) * scale. Types of `FULL` have 15 rows, which all tests of
+test_blocks.py use: the first are quantized normal numbers where gguf can quantize, the rest random
+bytes under scales that are zero, negative, subnormal and large. Other types have two rows;
+tests/core/basis/test_quantized_rows.py compares more of them natively.
 """
 
 from __future__ import annotations
@@ -43,9 +44,33 @@ def wild(dtype: DType, rows: int, count: int, rng: np.random.Generator) -> np.nd
     return made.reshape(rows, -1)
 
 
+def zeroed(stored: np.ndarray, dtype: DType) -> np.ndarray:
+    """The values of rows of blocks of n2_32 to n8_32, by their names: bits, elements of a scale."""
+    bits, size = int(dtype.name[1]), int(dtype.name[3:])
+    raw = np.ascontiguousarray(stored.reshape(-1, dtype.itemsize))
+    count = dtype.block // size
+    scale = np.float16 if dtype.name[0] == "h" else np.float32
+    at = count * np.dtype(scale).itemsize
+    scales = raw[:, :at].copy().view(scale).astype(np.float32)
+    if bits == 8:
+        values = raw[:, at:].view(np.int8).astype(np.float32)
+    else:
+        codes, zeros = raw[:, at + count :], raw[:, at : at + count] & ((1 << bits) - 1)
+        if bits == 2:
+            numbers = codes[..., None] >> np.arange(0, 8, 2) & 3
+        else:  # 16 bytes hold 32 numbers, the first 16 in the low bits
+            codes = codes.reshape(len(raw), -1, 16)
+            numbers = np.concatenate([codes & 15, codes >> 4], 2)
+        values = numbers.reshape(len(raw), -1).astype(np.float32) - np.repeat(
+            zeros.astype(np.float32), size, axis=1
+        )
+    return (values * np.repeat(scales, size, axis=1)).reshape(len(stored), -1)
+
+
 def dequantized(stored: np.ndarray, dtype: DType) -> np.ndarray:
     """The values of rows of blocks by the type's reference, (rows, columns)."""
-    assert dtype.gguf is not None
+    if dtype.gguf is None:
+        return zeroed(stored, dtype)
     raw = np.ascontiguousarray(stored.reshape(-1, dtype.itemsize))
     if dtype.name == "q8_1":
         scale = raw[:, :2].copy().view(np.float16).astype(np.float32)
@@ -65,14 +90,16 @@ def dequantized(stored: np.ndarray, dtype: DType) -> np.ndarray:
 def main() -> None:
     tensors = {}
     for dtype in DTYPES.values():
-        if dtype.kind != "q" or dtype.gguf is None:
+        if dtype.kind != "q":
             continue
         columns = max(96, 2 * dtype.block)
         if dtype.name not in FULL:
-            stored = block_draws(dtype.gguf, dtype, 2 * columns // dtype.block).reshape(2, -1)
+            seed = dtype.itemsize if dtype.gguf is None else dtype.gguf
+            stored = block_draws(seed, dtype, 2 * columns // dtype.block).reshape(2, -1)
             tensors[f"{dtype.name}.bytes"] = stored
             tensors[f"{dtype.name}.values"] = dequantized(stored, dtype)
             continue
+        assert dtype.gguf is not None
         rng = np.random.default_rng(dtype.gguf)
         kind = GGMLQuantizationType(dtype.gguf)
         try:

@@ -1,10 +1,10 @@
-"""Make small folders in the layout of transformers.js, and what onnxruntime makes of them.
+"""Make small folders of ONNX files in the layout of transformers.js.
 
     python tests/parity/make_onnx_folders.py [NAME ...]
 
-Needs torch, transformers, optimum-onnx and onnxruntime. Writes tests/models/data/onnx/NAME.zip: a
-folder of a random model as optimum exports it, and `expected.npz` with inputs and outputs of its
-graphs by onnxruntime. Weights are multiples of 1/64, so that the files are small when packed.
+Needs torch, transformers, optimum-onnx and onnxruntime. Writes tests/models/data/onnx/NAME.tar.xz:
+a folder of a random model as optimum exports it. Weights are multiples of 1/64, so that the files
+are small when packed. onnx_answers.mjs writes what transformers.js makes of the folders.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ import io
 import json
 import shutil
 import sys
+import tarfile
 import tempfile
-import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime
 import torch
 import transformers
+from onnx import helper, numpy_helper
 from optimum.exporters.onnx import main_export
 from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
@@ -97,6 +96,9 @@ CASES: dict[str, tuple[Any, Any, str, str]] = {
     "answers": (T.BertForQuestionAnswering, T.BertConfig(**_bert()), "question-answering", ""),
     "masks": (T.BertForMaskedLM, T.BertConfig(**_bert()), "fill-mask", ""),
     "llama": (
+        T.LlamaForCausalLM, T.LlamaConfig(**_CHAIN), "text-generation-with-past", "plain",
+    ),
+    "outliers": (
         T.LlamaForCausalLM, T.LlamaConfig(**_CHAIN), "text-generation-with-past", "plain",
     ),
     "opt": (
@@ -215,6 +217,49 @@ def coarse(model: torch.nn.Module) -> None:
             p.copy_((noise * 64).round() / 64)
 
 
+def plant(model: torch.nn.Module, feature: int = 5) -> None:
+    """Let one feature of a llama's residuals be 60000, and 100960 after the first layer."""
+    base = model.model
+    with torch.no_grad():
+        base.embed_tokens.weight[:, feature] = 60000.0
+        for i, layer in enumerate(base.layers):
+            for norm in (layer.input_layernorm, layer.post_attention_layernorm):
+                norm.weight.fill_(16384.0)
+                norm.weight[feature] = 0.0
+            if i == 0:
+                for part, value in ((layer.mlp.gate_proj, 4.0), (layer.mlp.up_proj, 4.0)):
+                    part.weight[0] = 0.0
+                    part.weight[0, feature] = value
+                layer.post_attention_layernorm.weight[feature] = 1.0
+                layer.mlp.down_proj.weight[:, 0] = layer.mlp.down_proj.weight[feature] = 0.0
+                layer.mlp.down_proj.weight[feature, 0] = 160.0
+        base.norm.weight.fill_(16384.0)
+        base.norm.weight[feature] = 0.0
+        model.lm_head.weight.copy_(base.embed_tokens.weight)
+        model.lm_head.weight[:, feature] = 0.0
+
+
+def variants(folder: Path, names: tuple[str, ...]) -> None:
+    """Write model_fp16.onnx, model_quantized.onnx, model_q4.onnx and model_q4f16.onnx."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.matmul_nbits_quantizer import MatMulNBitsQuantizer
+    from onnxruntime.transformers.float16 import convert_float_to_float16
+
+    plain = folder / "model.onnx"
+    if "q8" in names:
+        # Of 7 bits: without VNNI onnxruntime saturates sums of products of 8.
+        whole = folder / "model_quantized.onnx"
+        quantize_dynamic(plain, whole, weight_type=QuantType.QInt8, reduce_range=True)
+    if "fp16" in names:
+        onnx.save(convert_float_to_float16(onnx.load(plain)), folder / "model_fp16.onnx")
+    if "q4" in names:
+        made = MatMulNBitsQuantizer(onnx.load(plain), block_size=16, is_symmetric=False)
+        made.process()
+        onnx.save(made.model.model, folder / "model_q4.onnx")
+        half = convert_float_to_float16(onnx.load(folder / "model_q4.onnx"))
+        onnx.save(half, folder / "model_q4f16.onnx")
+
+
 def processor_of(kind: str, config: Any) -> Any:
     """The processor whose files the folder has; None for texts."""
     if kind == "mels":
@@ -239,18 +284,109 @@ def processor_of(kind: str, config: Any) -> Any:
     return None
 
 
+def grouped(folder: Path) -> None:
+    """Write a decoder of one layer with GroupQueryAttention, as onnxruntime's tools make them."""
+    random = np.random.default_rng(3)
+    heads, kv, size, width = 2, 1, 16, 32
+
+    def weights(name: str, *shape: int) -> onnx.TensorProto:
+        values = (random.normal(size=shape) * 0.3 * 64).round() / 64
+        return numpy_helper.from_array(values.astype(np.float32), name)
+
+    angles = np.outer(np.arange(64), 1e4 ** (-np.arange(size // 2) / (size // 2)))
+    tensors = [
+        weights("table", SIZE, width),
+        *(weights(n, width, m * size) for n, m in (("q", heads), ("k", kv), ("v", kv))),
+        weights("o", heads * size, width),
+        weights("head", width, SIZE),
+        *(numpy_helper.from_array(np.ones(width, np.float32), f"norm{i}") for i in range(2)),
+        numpy_helper.from_array(np.cos(angles).astype(np.float32), "cos"),
+        numpy_helper.from_array(np.sin(angles).astype(np.float32), "sin"),
+        *(numpy_helper.from_array(np.array(n, np.int64), f"n{n}") for n in (0, 1)),
+        numpy_helper.from_array(np.array([1], np.int64), "dims"),
+    ]
+    node, past = helper.make_node, "past_key_values.0"
+    nodes = [
+        node("ReduceSum", ["attention_mask", "dims"], ["sum"], keepdims=1),
+        node("Sub", ["sum", "n1"], ["less"]),
+        node("Cast", ["less"], ["seqlens"], to=6),
+        node("Shape", ["attention_mask"], ["shape"]),
+        node("Gather", ["shape", "n1"], ["long"]),
+        node("Cast", ["long"], ["total"], to=6),
+        node("Gather", ["table", "input_ids"], ["x"]),
+        node("LayerNormalization", ["x", "norm0"], ["y"]),
+        *(node("MatMul", ["y", n], [f"{n}y"]) for n in "qkv"),
+        node(
+            "GroupQueryAttention",
+            ["qy", "ky", "vy", f"{past}.key", f"{past}.value", "seqlens", "total", "cos", "sin"],
+            ["z", "present.0.key", "present.0.value"],
+            domain="com.microsoft", num_heads=heads, kv_num_heads=kv, do_rotary=1,
+        ),
+        node("MatMul", ["z", "o"], ["oz"]),
+        node("Add", ["x", "oz"], ["sums"]),
+        node("LayerNormalization", ["sums", "norm1"], ["last"]),
+        node("MatMul", ["last", "head"], ["logits"]),
+    ]  # fmt: skip
+
+    def told(name: str, kind: int, *shape: Any) -> onnx.ValueInfoProto:
+        return helper.make_tensor_value_info(name, kind, shape)
+
+    graph = helper.make_graph(
+        nodes,
+        "grouped",
+        [
+            told("input_ids", 7, "batch_size", "sequence_length"),
+            told("attention_mask", 7, "batch_size", "total_sequence_length"),
+            *(
+                told(f"{past}.{k}", 1, "batch_size", kv, "past_sequence_length", size)
+                for k in ("key", "value")
+            ),
+        ],
+        [
+            told("logits", 1, "batch_size", "sequence_length", SIZE),
+            *(
+                told(f"present.0.{k}", 1, "batch_size", kv, "total_sequence_length", size)
+                for k in ("key", "value")
+            ),
+        ],
+        tensors,
+    )
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
+    (folder / "onnx").mkdir(parents=True)
+    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8),
+              folder / "onnx" / "model.onnx")  # fmt: skip
+    config = T.LlamaConfig(**{**_CHAIN, "hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2,
+                              "num_key_value_heads": 1,
+                              "max_position_embeddings": 64})  # fmt: skip
+    config.architectures = ["LlamaForCausalLM"]
+    config.save_pretrained(folder)
+    tokenizer(False).save_pretrained(folder)
+
+
 def build(name: str, folder: Path) -> None:
     """Write the folder of a case."""
+    if name == "grouped":
+        grouped(folder)
+        return
     kind, config, task, extra = CASES[name]
     torch.manual_seed(0)
     model = kind(config).eval()
     coarse(model)
+    if name == "outliers":
+        plant(model)
     stored = folder.parent / "torch"
     model.save_pretrained(stored)
     if extra not in ("samples", "sam", "letters") and config.model_type not in (
         "vit", "yolos", "segformer", "dpt",
     ):  # fmt: skip
-        tokenizer(extra != "plain").save_pretrained(stored)
+        words = tokenizer(extra not in ("plain", "mels"))
+        if extra == "mels":
+            names = ["endoftext", "startoftranscript", "notimestamps"]
+            times = [f"<|{i / 50:.2f}|>" for i in range(13)]
+            words.add_special_tokens(
+                {"additional_special_tokens": [*(f"<|{n}|>" for n in names), *times]}
+            )
+        words.save_pretrained(stored)
     if extra == "letters":
         words = ["<pad>", "<s>", "</s>", "<unk>", "|", *"ETAONIHSRDLUMWCFGYPBVKXJQZ'"]
         (stored / "vocab.json").write_text(json.dumps({w: i for i, w in enumerate(words)}))
@@ -286,6 +422,8 @@ def build(name: str, folder: Path) -> None:
             json.dumps({"word_embedding_dimension": 16, "pooling_mode_cls_token": True,
                         "pooling_mode_mean_tokens": False})
         )  # fmt: skip
+    wanted = {"llama": ("fp16", "q8", "q4"), "outliers": ("fp16",)}.get(name, ())
+    variants(folder / "onnx", wanted)
     for path in (folder / "onnx").iterdir():
         bare = onnx.load(path)
         for node in bare.graph.node:
@@ -296,21 +434,22 @@ def build(name: str, folder: Path) -> None:
 def main(names: list[str]) -> None:
     """Make the named cases, or all."""
     OUT.mkdir(parents=True, exist_ok=True)
-    for name in names or CASES:
+    for name in names or (*CASES, "grouped"):
         with tempfile.TemporaryDirectory() as work:
             folder = Path(work) / name
             build(name, folder)
             packed = io.BytesIO()
-            with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as archive:
+            with tarfile.open(fileobj=packed, mode="w:xz", preset=9) as archive:
                 for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-                    entry = zipfile.ZipInfo(str(path.relative_to(folder)), (2026, 1, 1, 0, 0, 0))
-                    archive.writestr(entry, path.read_bytes(), zipfile.ZIP_LZMA)
+                    entry = tarfile.TarInfo(str(path.relative_to(folder)))
+                    entry.size = path.stat().st_size
+                    archive.addfile(entry, io.BytesIO(path.read_bytes()))
             size = len(packed.getvalue())
             files = {p.name: p.stat().st_size for p in (folder / "onnx").iterdir()}
             print(name, size, files, flush=True)
             if size > MOST:
                 print(f"  {name} is over {MOST} bytes")
-            (OUT / f"{name}.zip").write_bytes(packed.getvalue())
+            (OUT / f"{name}.tar.xz").write_bytes(packed.getvalue())
 
 
 if __name__ == "__main__":

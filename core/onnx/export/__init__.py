@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from rushlight.core.onnx.export.exporting import export
-from rushlight.core.onnx.export.recording import ExportError
+from rushlight.core.onnx.export.recording import ExportError, is_in_onnx_export
 
-__all__ = ["ExportError", "export"]
+__all__ = ["ExportError", "export", "is_in_onnx_export"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-import os
+import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,10 +15,11 @@ from rushlight.core.onnx.export import nodes as _nodes
 from rushlight.core.onnx.export import writing
 from rushlight.core.onnx.export.checking import check
 from rushlight.core.onnx.export.graph import Graph, is_narrow
-from rushlight.core.onnx.export.integers import Combined, Dim, Finder, Int
+from rushlight.core.onnx.export.integers import Combined, Dim, Finder, Int, Real
 from rushlight.core.onnx.export.joining import Joined, compare, join
 from rushlight.core.onnx.export.recording import ExportError, Trace, Value, record
 from rushlight.core.onnx.export.sizes import Shapes, first_sizes, free_sizes, sized
+from rushlight.core.onnx.export.torch_options import own_options
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["export"]
@@ -96,9 +97,9 @@ def _tensors(name: str, value: Any) -> Iterable[tuple[str, Any]]:
 
 
 def export(
-    module: Module | Callable[..., Any],
-    args: Any = (),
-    path: str | os.PathLike[str] = "",
+    module: Module | Callable[..., Any] | None = None,
+    args: Any = None,
+    path: Any = "",
     *,
     kwargs: Mapping[str, Any] | None = None,
     input_names: Sequence[str] | None = None,
@@ -108,6 +109,8 @@ def export(
     external_data: bool = False,
     metadata: Mapping[str, str] | None = None,
     verify: bool = True,
+    task: str | None = None,
+    **torch_options: Any,
 ) -> Path:
     """Write a module or a function as an ONNX file, and return its path.
 
@@ -123,19 +126,40 @@ def export(
     that follows the sizes is computed in the graph. opset: 13 to 25. external_data: large weights
     go into a second file beside it, PATH.data, which models over 2 GB need. metadata: texts for the
     file. verify: `rl.onnx.load` runs the file at these and at further sizes, and the results are
-    compared with the function's.
+    compared with the function's. A model of `rl.models` needs no args: its inputs, outputs and free
+    sizes are those that transformers.js expects for the `task`, or for its first one; of a decoder
+    with past_key_values unless the task is "text-generation". torch_options: arguments of
+    torch.onnx.export, such as f (a path, or an open file), opset_version and dynamic_axes.
 
     Raises ExportError, which names the op and the line that calls it, for what the graph cannot
     do: random numbers, control flow by values, a size that cannot be followed; and for results that
     differ. ValueError for names, sizes and opsets that do not fit.
     """
-    if not path:
-        raise ValueError("onnx.export: no path; pass the file to write after the arguments")
+    torch_names = own_options(torch_options)
+    module, path = torch_names.get("module", module), torch_names.get("path", path)
+    opset = torch_names.get("opset", opset)
+    dynamic_shapes = torch_names.get("dynamic_shapes", dynamic_shapes)
+    if module is None or not path:
+        raise ValueError("onnx.export: pass a module, its arguments, and the file to write")
+    if hasattr(path, "write"):
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "model.onnx"
+            rest: dict[str, Any] = {"metadata": metadata, "verify": verify, "task": task}
+            export(
+                module, args, place, kwargs=kwargs, input_names=input_names,
+                output_names=output_names, dynamic_shapes=dynamic_shapes, opset=opset, **rest
+            )  # fmt: skip
+            path.write(place.read_bytes())
+        return place
     if not OLDEST <= opset <= NEWEST:
         raise ValueError(f"onnx.export: opset {opset} is not supported; supported: 13 to 25")
-    args = args if isinstance(args, tuple) else (args,)
-    if args and isinstance(args[-1], dict) and kwargs is None and len(args) > 1 and not input_names:
-        pass  # torch takes a last dict for keyword arguments; here it is an argument
+    if args is None and kwargs is None and hasattr(module, "onnx_form"):
+        form = module.onnx_form(task)
+        module, kwargs, metadata = form.fn, form.example, {**form.metadata, **(metadata or {})}
+        dynamic_shapes = form.free if dynamic_shapes is None else dynamic_shapes
+    elif task is not None:
+        raise ValueError("onnx.export: a task is for a model of rl.models without args")
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
     call = _Call(module, args, kwargs or {}, input_names)
     free = free_sizes(dynamic_shapes, call.inputs)
     sizes = first_sizes(free, call.inputs)
@@ -281,6 +305,8 @@ def _given(module: Any) -> dict[int, str]:
 def _dims(e: Any) -> Iterable[int]:
     if isinstance(e, Dim):
         yield e.value
+    elif isinstance(e, Real):
+        yield from _dims(e.base)
     elif isinstance(e, Combined):
         yield from _dims(e.a)
         yield from _dims(e.b)

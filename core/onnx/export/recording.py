@@ -52,7 +52,7 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Traced:
-    """One op of a trace: its name, operands and result, and the line of the caller's that ran it."""
+    """One op of a trace: its name, operands and result, and the caller's line that ran it."""
 
     name: str
     inputs: tuple[Value | None, ...]
@@ -310,6 +310,11 @@ def record(fn: Callable[..., Any], args: Any, kwargs: Any) -> Trace:
             recorder.restore()
     tensors = mapped(result, lambda t: t)
     return Trace(inputs, recorder.steps, recorder.values, recorder.outer, values, tensors)
+
+
+def is_in_onnx_export() -> bool:
+    """Whether `rl.onnx.export` is tracing the caller."""
+    return isinstance(capture.current(), Recorder)
 
 
 def array_of(tensor: Tensor) -> Array:

@@ -58,7 +58,16 @@ def mish(call: Call, x: Any) -> Any:
 @operator("PRelu")
 def prelu(call: Call, x: Any, slope: Any) -> Any:
     """x above zero, slope x below; the slope is broadcast."""
+    if call.opset < 7 and slope.ndim == 1 and x.ndim > 2:  # one slope for each channel
+        slope = slope.reshape(-1, *[1] * (x.ndim - 2))
     return rl.where(x < 0, x * slope, x)
+
+
+@operator("SwiGLU")
+def swiglu(call: Call, a: Any, b: Any) -> Any:
+    """a sigmoid(alpha a) b (Shazeer, 2020)."""
+    alpha = call.float("alpha", 1.0)
+    return (F.silu(a) if alpha == 1 else a * rl.sigmoid(a * alpha)) * b
 
 
 @operator("Selu")
@@ -103,11 +112,12 @@ def thresholded_relu(call: Call, x: Any) -> Any:
 
 def _along(call: Call, x: Any, run: Any) -> Any:
     """`run` along `axis`; before opset 13 over all dims from it on, as one."""
+    axis = call.int("axis", -1 if call.opset >= 13 else 1)
     if not x.ndim:
         return run(x.reshape(1), 0).reshape(())
     if call.opset >= 13:
-        return run(x, axis_of(call, call.int("axis", -1), x.ndim))
-    axis = axis_of(call, call.int("axis", 1), x.ndim) if x.ndim > 1 else 0
+        return run(x, axis_of(call, axis, x.ndim))
+    axis = axis_of(call, axis, x.ndim) if x.ndim > 1 else 0
     if axis == x.ndim - 1:
         return run(x, axis)
     return run(as_matrix(x, axis), 1).reshape(x.shape)

@@ -14,6 +14,7 @@ from rushlight.core.onnx.operators.common import asked_type, axis_of
 from rushlight.core.onnx.registry import Call, as_ints, operator
 
 _MOST_ELEMENTS = 1 << 31
+_MOST_KNOWN = 1 << 16  # elements of a filled tensor that is a constant, not made in each run
 
 
 @operator("ConstantOfShape", host=(0,))
@@ -27,6 +28,8 @@ def constant_of_shape(call: Call, sizes: Any) -> Any:
     if min(shape, default=0) < 0 or prod(shape) > _MOST_ELEMENTS:
         raise call.fail(f"the shape {shape} is not supported")
     number = np.zeros((), np.float32) if fill is None else np.asarray(fill).reshape(-1)[0]
+    if prod(shape) > _MOST_KNOWN:
+        return rl.full(shape, number.item(), dtype=kind.carried, device=call.device)
     return np.broadcast_to(np.asarray(number), shape)
 
 

@@ -40,7 +40,7 @@ def _enter() -> None:
     for name, binary in _PAIRS.items():
 
         def run_binary(call: Call, a: Any, b: Any, fn: Any = binary) -> Any:
-            return fn(a, b)
+            return fn(a, _from_axis(call, a, b))
 
         operator(name)(run_binary)
     for name, combine in _SEVERAL.items():
@@ -52,6 +52,15 @@ def _enter() -> None:
 
 
 _enter()
+
+
+def _from_axis(call: Call, a: Any, b: Any) -> Any:
+    """The second operand, with the dims of the first from `axis` on, as before opset 7."""
+    axis = call.int("axis", None) if call.opset < 7 and call.flag("broadcast") else None
+    call.ignore("broadcast", "axis", "consumed_inputs")
+    if axis is None:
+        return b
+    return b.reshape(*b.shape, *[1] * (a.ndim - axis % a.ndim - b.ndim))
 
 
 @operator("Equal")
@@ -71,6 +80,7 @@ def mean(call: Call, *inputs: Any) -> Any:
 @operator("Div")
 def div(call: Call, a: Any, b: Any) -> Any:
     """Division; of integers it is cut off towards zero."""
+    b = _from_axis(call, a, b)
     if a.dtype.kind == "f":
         return a / b
     return rl.div(a, b, rounding_mode="trunc").to(a.dtype)
@@ -83,7 +93,7 @@ def mod(call: Call, a: Any, b: Any) -> Any:
 
 
 @operator("Pow", known=(1,))
-def power(call: Call, a: Any, b: Any) -> Any:
+def pow(call: Call, a: Any, b: Any) -> Any:
     """Powers, in the dtype of the base."""
     if isinstance(b, np.ndarray):
         if b.size == 1 and b.ndim <= a.ndim and (a.dtype.kind == "f" or b.dtype.kind in "iu"):
@@ -127,15 +137,15 @@ def clip(call: Call, x: Any, least: Any = None, most: Any = None) -> Any:
     """Elements between two bounds; the upper one wins."""
     if call.opset < 11:
         least, most = call.float("min", None), call.float("max", None)
-    for bound, limit in ((least, rl.maximum), (most, rl.minimum)):
-        if bound is None:
-            continue
-        if isinstance(bound, np.ndarray):
-            bound = bound.reshape(-1)[0].item()
-        if not hasattr(bound, "shape"):
-            x = rl.clamp(x, min=bound) if limit is rl.maximum else rl.clamp(x, max=bound)
-        else:
-            x = limit(x, bound.reshape(()).to(x.dtype))
+    least, most = (
+        b.reshape(-1)[0].item() if isinstance(b, np.ndarray) else b for b in (least, most)
+    )
+    if not hasattr(least, "shape") and not hasattr(most, "shape"):
+        return x if least is None and most is None else rl.clamp(x, least, most)
+    if least is not None:
+        x = rl.maximum(x, least.reshape(())) if hasattr(least, "shape") else rl.clamp(x, least)
+    if most is not None:
+        x = rl.minimum(x, most.reshape(())) if hasattr(most, "shape") else rl.clamp(x, max=most)
     return x
 
 

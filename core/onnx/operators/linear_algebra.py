@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from rushlight.core.backends import HOST
 from rushlight.core.functional import declared as rl
 from rushlight.core.onnx.element_types import INT32
 from rushlight.core.onnx.registry import Call, operator
 from rushlight.core.ops.matmul import linear_t
 
 _EXACT = 1 << 24  # whole numbers up to which float32 holds each
-_FEW_ROWS = 16  # rows up to which a narrow weight is used as it is stored
+_FEW_ROWS = 16  # rows up to which the host is faster with a narrow weight than with a wide copy
 
 
 def product(a: Any, b: Any) -> Any:
@@ -20,7 +21,7 @@ def product(a: Any, b: Any) -> Any:
     if b.ndim == 2 and a.ndim:
         if b.t().is_contiguous():
             return rl.linear(a, b.t())
-        if a.numel() <= _FEW_ROWS * a.shape[-1]:
+        if a.device is not HOST or a.numel() <= _FEW_ROWS * a.shape[-1]:
             return linear_t(a, b)
     return rl.matmul(a, b.to(a.dtype))
 
@@ -35,6 +36,7 @@ def matmul(call: Call, a: Any, b: Any) -> Any:
 def gemm(call: Call, a: Any, b: Any, c: Any = None) -> Any:
     """alpha a b + beta c, where `transA` and `transB` exchange dims."""
     alpha, beta = call.float("alpha", 1.0), call.float("beta", 1.0)
+    call.ignore("broadcast")  # before opset 7; sizes say the same
     a = a.t() if call.flag("transA") else a
     transposed = call.flag("transB")
     if a.dtype.kind != "f":

@@ -25,7 +25,7 @@ def _per_channel(values: Any, x: Any) -> Any:
 def batch_normalization(call: Call, x: Any, scale: Any, bias: Any, mean: Any, var: Any) -> Any:
     """Each channel with the mean and variance told; in training its own, and the moved ones."""
     eps, momentum = call.float("epsilon", 1e-5), call.float("momentum", 0.9)
-    call.ignore("spatial")
+    call.ignore("spatial", "is_test", "consumed_inputs")
     training = call.flag("training_mode") if call.opset >= 14 else any(call.wanted[1:])
     shape = mean.shape
     scale, bias, mean, var = (_per_channel(v, x) for v in (scale, bias, mean, var))

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends import HOST
 from rushlight.core.functional import declared as rl
 from rushlight.core.onnx.operators.common import as_tensor, axes_of, axis_of
 from rushlight.core.onnx.registry import Call, as_ints, operator
@@ -40,7 +41,7 @@ def _through_floats(run: Reduction) -> Reduction:
     def over(x: Any, dims: list[int], keep: bool) -> Any:
         if x.dtype.kind == "f":
             return run(x, dims, keep)
-        wide = "float32" if x.device.type == "webgpu" else "float64"
+        wide = "float64" if x.device is HOST else "float32"
         return run(x.to(wide), dims, keep).to(x.dtype)
 
     return over
@@ -166,15 +167,15 @@ def _running(call: Call, x: Any, axis: Any, run: Any, empty: int) -> Any:
 
 
 @operator("CumSum", host=(1,))
-def running_sum(call: Call, x: Any, axis: Any) -> Any:
+def running_sum(call: Call, x: Any, dim: Any) -> Any:
     """Running sums along a dim."""
-    return _running(call, x, axis, rl.cumsum, 0)
+    return _running(call, x, dim, rl.cumsum, 0)
 
 
 @operator("CumProd", host=(1,))
-def running_product(call: Call, x: Any, axis: Any) -> Any:
+def running_product(call: Call, x: Any, dim: Any) -> Any:
     """Running products along a dim."""
-    return _running(call, x, axis, rl.cumprod, 1)
+    return _running(call, x, dim, rl.cumprod, 1)
 
 
 # Operators whose shapes depend on values.

@@ -52,8 +52,9 @@ class _Axis:
 
 def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
     """Where the new elements lie among the old ones. narrow: in float32, as for nearest ones."""
-    dtype = np.float32 if narrow and not axis.exact else np.float64
-    at = np.arange(axis.out, dtype=dtype)
+    cropped = coordinates == "tf_crop_and_resize"
+    dtype: Any = np.float32 if cropped or narrow and not axis.exact else np.float64
+    at: Array = np.arange(axis.out, dtype=dtype)
     width = axis.scale * axis.n
 
     def scaled(x: Array) -> Array:
@@ -62,19 +63,21 @@ def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
 
     half = dtype(0.5)
     if coordinates == "align_corners":
-        return at * dtype((axis.n - 1) / (width - 1)) if width != 1 else at * 0
+        step: float = dtype((axis.n - 1) / (width - 1)) if width != 1 else 0.0
+        return at * step
     if coordinates == "asymmetric":
         return scaled(at)
     if coordinates == "tf_half_pixel_for_nn":
         return scaled(at + half)
-    if coordinates == "tf_crop_and_resize":
-        first, last = axis.roi
+    if cropped:
+        first, last = (np.float32(v) for v in axis.roi)
+        longest = np.float32(axis.n - 1)
         if axis.out == 1:
-            return at + (first + last) * (axis.n - 1) / 2
-        return first * (axis.n - 1) + at * (last - first) * (axis.n - 1) / (axis.out - 1)
+            return at + half * (first + last) * longest
+        return first * longest + at * (last - first) * longest / np.float32(axis.out - 1)
     if coordinates == "pytorch_half_pixel" and axis.out == 1:
         return at * 0
-    points = scaled(at + half) - half
+    points: Array = scaled(at + half) - half
     if coordinates == "half_pixel_symmetric":
         points = points + axis.n / 2 * (1 - axis.out / width)
     return points
@@ -153,14 +156,15 @@ def _resized(call: Call, x: Any, axes: dict[int, _Axis]) -> Any:
             tables[d] = places[:, None], np.ones((axis.out, 1))
         else:
             tables[d] = _taps(points, axis, a, antialias, inside)
-    y = _with_tables(x, tables, mode == "nearest")
+    y = _with_tables(x, tables, mode == "nearest", antialias)
     if np.any(beyond):
         mask = of_data(np.asarray(beyond), device=x.device)
         y = rl.where(mask, outside_value, y).to(x.dtype)
     return y
 
 
-def _with_tables(x: Any, tables: list[Table | None], nearest: bool) -> Any:
+def _with_tables(x: Any, tables: list[Table | None], nearest: bool, rounds: bool) -> Any:
+    """`x` by its tables; rounds: integers are rounded, else cut off towards zero."""
     while tables and tables[0] is None:
         tables = tables[1:]
     if not tables:
@@ -173,10 +177,11 @@ def _with_tables(x: Any, tables: list[Table | None], nearest: bool) -> Any:
     if x.dtype.kind == "f":
         return resample(x, tables)
     y = resample(x.to(float32), tables)
+    y = (y + 0.5).floor() if rounds else y.trunc()
     if x.dtype.itemsize == 1 and x.dtype.kind in "iu":
         low, high = (0, 255) if x.dtype.kind == "u" else (-128, 127)
         y = y.clamp(low, high)
-    return y.trunc().to(x.dtype)
+    return y.to(x.dtype)
 
 
 @operator("Upsample", host=(1,))
@@ -197,8 +202,6 @@ def _by_scales(
         n = int(x.shape[d])
         span = (roi[i], roi[len(dims) + i]) if roi else (0.0, 1.0)
         length = np.float32(n) * np.float32(scale)
-        if roi:
-            length = length * np.float32(span[1] - span[0])
         axes[d] = _Axis(n, int(np.floor(length)), float(np.float32(scale)), False, span)
     return axes
 
@@ -263,7 +266,7 @@ def grid_sample(call: Call, x: Any, grid: Any) -> Any:
 @operator("AffineGrid", host=(1,))
 def affine_grid(call: Call, theta: Any, size: Any) -> Any:
     """The points of images of a size under affine maps."""
-    return F.affine_grid(theta, as_ints(size), call.flag("align_corners"))
+    return F.affine_grid(theta, as_ints(size) or [], call.flag("align_corners"))
 
 
 @operator("CenterCropPad", host=(1,))

@@ -1,4 +1,4 @@
-"""Discrete Fourier transforms by products with matrices, windows, and mel filters."""
+"""Discrete Fourier transforms, windows, and mel filters."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ import numpy.typing as npt
 
 from rushlight.core.basis.layout import normalize_dim
 from rushlight.core.functional import declared as rl
+from rushlight.core.functional import fft
 from rushlight.core.functional.creation import of_data
 from rushlight.core.nn import functional as F
 from rushlight.core.onnx.element_types import element_type
 from rushlight.core.onnx.registry import Call, operator
+from rushlight.core.ops.complex import FFT
 
 Array = npt.NDArray[Any]
 _WHOLE = 512  # the longest transform that is one product
@@ -46,14 +48,24 @@ def _factor(n: int) -> int:
     return max(a for a in range(1, int(np.sqrt(n)) + 1) if n % a == 0)
 
 
+def _fast(re: Any, im: Any, sign: int) -> Any:
+    """The transform of the last dim where a device has complex numbers."""
+    x = re if im is None else rl.complex(re, im)
+    return fft.fft(x) if sign > 0 else fft.ifft(x, norm="forward")
+
+
 def transformed(re: Any, im: Any, sign: int, bins: int | None = None) -> tuple[Any, Any]:
     """The transform of the last dim, real and imaginary numbers; the first `bins` of them.
 
-    im: None for real numbers. sign: 1 forward, -1 back, without dividing. A long one goes in two
-    steps, by the factors of its length (Cooley and Tukey, 1965).
+    im: None for real numbers. sign: 1 forward, -1 back, without dividing. Devices without complex
+    numbers multiply by matrices, in two steps for a long one, by the factors of its length (Cooley
+    and Tukey, 1965).
     """
     n = int(re.shape[-1])
     bins = n if bins is None else bins
+    if re.storage.device.backend.supports(FFT.name):
+        y = _fast(re, im, sign)
+        return y.real[..., :bins], y.imag[..., :bins]
     a = _factor(n) if n > _WHOLE else 1
     if a == 1:
         if n > _LONGEST:
@@ -89,12 +101,12 @@ def _real_back(re: Any, im: Any, n: int) -> Any:
     """n real numbers of their frequencies up to the half."""
     bins = n // 2 + 1
     re = _sized(re, bins)
-    cos, sin = _circle(bins, n, n)
+    tables = _circle(bins, n, n)
     twice = np.full((bins, 1), 2.0)
     twice[0] = 1
     if n % 2 == 0:
         twice[-1] = 1
-    cos, sin = (of_data(v * twice / n, dtype=re.dtype, device=re.device) for v in (cos, sin))
+    cos, sin = (of_data(v * twice / n, dtype=re.dtype, device=re.device) for v in tables)
     y = re @ cos
     return y if im is None else y + _sized(im, bins) @ sin
 

@@ -40,8 +40,11 @@ def string_concat(call: Call, a: Value, b: Value) -> Any:
     """Each string of `a` with that of `b` behind it, broadcast."""
     left, right = texts_of(call, a, 0), texts_of(call, b, 1)
     shape = np.broadcast_shapes(left.shape, right.shape)
-    if np.prod([float(n) for n in shape]) > _MOST_TEXTS:
-        raise call.fail(f"strings of the shape {shape}; at most {_MOST_TEXTS}")
+    longest = max(map(len, left.reshape(-1)), default=0) + max(
+        map(len, right.reshape(-1)), default=0
+    )
+    if np.prod([float(n) for n in shape]) * max(longest / 16, 1) > _MOST_TEXTS:
+        raise call.fail(f"strings of up to {longest} characters of the shape {shape} are too many")
     pairs = zip(
         np.broadcast_to(left, shape).reshape(-1),
         np.broadcast_to(right, shape).reshape(-1),

@@ -21,7 +21,11 @@ import numpy as np
 import rushlight as rl
 
 # Cases that fail on every device, by a pattern of their names, and why.
-EXCEPTIONS: dict[str, str] = {}
+EXCEPTIONS: dict[str, str] = {
+    "test_training_dropout(_default)?(_mask)?": "it expects NumPy's random numbers",
+    "test_bernoulli.*": "it expects NumPy's random numbers",
+    "test_gradient_of_add(_and_mul)?": "Gradient is refused: differentiate the module instead",
+}
 # Cases that webgpu refuses by a rule of its own, beside those with float64 or complex tensors.
 WEBGPU_EXCEPTIONS: dict[str, str] = {}
 GROUPS = ("node", "simple", "pytorch-converted", "pytorch-operator")
@@ -85,17 +89,15 @@ def _plain(value: Any) -> Any:
     """A value as a caller without ml_dtypes has it."""
     if isinstance(value, list | tuple):
         return [_plain(v) for v in value]
-    if isinstance(value, np.ndarray) and _is_foreign(value):
-        name = value.dtype.name
-        kind = (
-            np.int8 if name.startswith("int") else np.uint8 if name.startswith("u") else np.float32
-        )
-        return value.astype(kind)
+    if hasattr(value, "data_type"):  # types that NumPy has not are messages
+        from onnx import numpy_helper
+
+        return numpy_helper.to_array(value)
     return value
 
 
 def _is_foreign(array: np.ndarray[Any, Any]) -> bool:
-    return array.dtype.name not in np.sctypeDict and array.dtype.kind != "O"
+    return array.dtype.type.__module__ == "ml_dtypes"
 
 
 def check(result: Any, expected: Any, rtol: float, atol: float) -> None:
@@ -108,7 +110,7 @@ def check(result: Any, expected: Any, rtol: float, atol: float) -> None:
     if expected is None or isinstance(expected, dict):
         assert result == expected, (result, expected)
         return
-    expected = np.asarray(expected)
+    expected = np.asarray(_plain(expected))
     if isinstance(result, rl.Tensor):
         result = result.detach().host_values()
     result = np.asarray(result)
@@ -120,6 +122,11 @@ def check(result: Any, expected: Any, rtol: float, atol: float) -> None:
     if not _is_foreign(expected):
         assert result.dtype == expected.dtype, f"dtype {result.dtype}, not {expected.dtype}"
     wide = np.complex128 if expected.dtype.kind == "c" else np.float64
+    if expected.dtype.name == "bfloat16":  # two steps: the suite rounds each intermediate
+        rtol = max(rtol, 2.0**-6)
+    if expected.dtype.kind in "fc" and expected.size:  # the rounding of the largest, once
+        largest = np.abs(expected[np.isfinite(expected)].astype(wide)).max(initial=0)
+        atol = max(atol, 2.0**-23 * float(largest.real))
     np.testing.assert_allclose(
         result.astype(wide), expected.astype(wide), rtol=rtol, atol=atol, equal_nan=True
     )

@@ -192,4 +192,3 @@ def delta_scan(g: Graph, s: Step) -> str:
     number = number_of(g.dtype(s.out))
     last, y = _scan(g, body, [(start, old, 4)], read, [now, out], number, 2)
     return g.op("Concat", y, last, axis=2)
-

@@ -205,10 +205,7 @@ def murmur_hash(call: Call, x: Any) -> Any:
     """The hash of each element's bytes, of texts in UTF-8."""
     seed, positive = call.int("seed", 0), call.flag("positive", True)
     texts = x.dtype.kind == "O"
-    values = [
-        (str(v).encode() if texts else np.asarray(v).tobytes()) for v in x.reshape(-1)
-    ]
+    values = [(str(v).encode() if texts else np.asarray(v).tobytes()) for v in x.reshape(-1)]
     hashes = np.array([murmur(v, seed) for v in values], np.uint32).reshape(x.shape)
     call.result_kinds = [UINT32 if positive else INT32]
     return hashes if positive else hashes.view(np.int32)
-

@@ -77,8 +77,10 @@ def make_forest(
     for places in (nodes.true, nodes.false, nodes.roots):
         if len(places) and not ((places < inner) & (places >= -leaves)).all():
             raise call.fail("a tree has a child that is no node of it")
-    if inner and nodes.feature.min() < 0:
-        raise call.fail("a tree has a feature of negative number")
+    if inner and not 0 <= nodes.feature.min() <= nodes.feature.max() < 1 << 31:
+        raise call.fail(f"a tree tests feature {nodes.feature.max()}; at least one is out of range")
+    if inner + leaves >= 1 << 29:
+        raise call.fail(f"its trees have {inner + leaves} nodes")
     # Modes whose test is that of another with the branches exchanged.
     swapped = np.isin(nodes.mode, (GTE, GT, NEQ))
     mode = nodes.mode.copy()

@@ -115,7 +115,7 @@ def _mapped(call: Call, x: Value, keys: Array, values: Array, default: Any) -> V
         return Value(np.array(out, values.dtype).reshape(array.shape), kind)
     if not isinstance(x.data, Tensor | np.ndarray):
         raise call.fail("its input is no tensor")
-    keys, values = once(call, lambda: _sorted(keys, values, default))
+    keys, values = once(call, lambda: _sorted(keys, values, default, call.opset >= 4))
 
     def look_up(inner: Call, items: Tensor, ordered: Tensor, results: Tensor) -> Tensor:
         inner.result_kinds = [kind]
@@ -138,16 +138,17 @@ def _mapped(call: Call, x: Value, keys: Array, values: Array, default: Any) -> V
     return made
 
 
-def _sorted(keys: Array, values: Array, default: Any) -> tuple[Array, Array]:
+def _sorted(keys: Array, values: Array, default: Any, of_nan: bool) -> tuple[Array, Array]:
     """Keys that rise, and their values; then that of NaN and the default. The last one counts."""
-    rest = np.array(default, values.dtype)
+    rest = np.array(default, values.dtype).item()
     missing = np.isnan(keys) if keys.dtype.kind == "f" else np.zeros(len(keys), np.bool_)
-    of_nan = values[missing][-1] if missing.any() else rest
+    for_nan = values[missing][-1].item() if of_nan and missing.any() else rest
     kept = dict(zip(keys[~missing].tolist(), values[~missing].tolist(), strict=True))
     order = sorted(kept)
-    ordered = np.array(order or [0], keys.dtype)
-    results = [kept[k] for k in order] if order else [rest.item()]
-    return ordered, np.array([*results, of_nan.item(), rest.item()], values.dtype)
+    results = [*(kept[k] for k in order), for_nan, rest]
+    if not order:
+        order, results = [0], [rest, *results]
+    return np.array(order, keys.dtype), np.array(results, values.dtype)
 
 
 def _key(item: Any) -> Any:

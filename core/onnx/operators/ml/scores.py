@@ -38,7 +38,9 @@ def transform_of(call: Call) -> str:
 
 
 def transformed(scores: Tensor, transform: str) -> Tensor:
-    """Scores (N, K) after a transform of ai.onnx.ml."""
+    """Scores (N, K) after a transform of ai.onnx.ml; a single one has PROBIT alone."""
+    if scores.shape[1] < 2 and transform != "PROBIT":
+        return scores
     if transform == "LOGISTIC":
         return rl.sigmoid(scores)
     if transform == "PROBIT":
@@ -62,10 +64,9 @@ def both(score: Tensor, transform: str, probable: bool) -> Tensor:
     if transform == "PROBIT":
         score = transformed(score, transform)
         return rl.cat([1 - score, score], 1) if probable else rl.cat([-score, score], 1)
-    if probable:
-        return rl.cat([1 - score, score], 1)
-    pair = rl.cat([-score, score], 1)
-    return rl.sigmoid(pair) if transform == "LOGISTIC" else pair
+    if transform == "LOGISTIC":
+        return rl.sigmoid(rl.cat([-score, score], 1))
+    return rl.cat([1 - score if probable else -score, score], 1)
 
 
 def as_rows(x: Tensor, wanted: Any = None) -> Tensor:

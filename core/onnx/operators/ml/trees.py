@@ -248,7 +248,7 @@ def tree_ensemble_classifier(call: Call, x: Value) -> Any:
     transform, base = transform_of(call), _numbers(call, "base_values")
     classes = len(labels)
     forest = once(call, lambda: _old_forest(call, "class", classes))
-    # Two classes with the weights of one: the score is that of the second.
+    # Two classes with the weights of one, as in onnxruntime: the first's stand for the second.
     ids = set(call.ints("class_ids", []))
     binary = classes == 2 and len(ids) == 1
     positive = bool((_numbers(call, "class_weights") >= 0).all())
@@ -259,10 +259,12 @@ def tree_ensemble_classifier(call: Call, x: Value) -> Any:
         inner.result_kinds = [None, FLOAT]
         scores = _walk(forest, rows, tables, "SUM")
         if binary:
+            scores = scores + like(base, scores) if len(base) == 2 else scores
             score = scores[:, min(ids) : min(ids) + 1]
-            if len(base):
-                score = score + like(base[-1:], score)
+            score = score + like(base, score) if len(base) == 1 else score
             place = (score[:, 0] > (0.5 if positive else 0)).to("int64")
+            if ids == {1}:
+                return [place, transformed(scores, transform).to("float32")]
             return [place, both(score, transform, positive).to("float32")]
         if len(base):
             scores = scores + like(base, scores)

@@ -26,6 +26,8 @@ from rushlight.core.tensor.tensor import Tensor
 
 Array = npt.NDArray[Any]
 _TURNS = 100  # of the search for probabilities
+_LEAST = 1e-7  # a probability between two classes
+_ENOUGH = 0.005  # the error at which the search ends, times the classes
 _KERNELS = ("LINEAR", "POLY", "RBF", "SIGMOID")
 
 
@@ -109,7 +111,6 @@ def svm_classifier(call: Call, x: Value) -> Any:
     labels, per_class = labels_of(call, "classlabels_ints"), call.ints("vectors_per_class", [])
     sharp, offsets = call.floats("prob_a", []), call.floats("prob_b", [])
     supports = sum(per_class)
-    coefficients = call.floats("coefficients")
     call.ignore("support_vectors", "coefficients", "rho")
 
     def make() -> list[Value]:
@@ -143,22 +144,17 @@ def svm_classifier(call: Call, x: Value) -> Any:
     else:
         scores = decisions
 
-    def judge(inner: Call, raw: Tensor) -> Any:
+    def judge(inner: Call, raw: Tensor, values: Tensor) -> Any:
         inner.result_kinds = [None, FLOAT]
-        if sharp:
-            return [rl.argmax(raw, 1), transformed(raw, transform)]
         if supports <= 0:
-            return [rl.argmax(raw, 1), transformed(raw, transform)]
-        votes = _votes(raw, pairs, len(per_class))
-        place = rl.argmax(votes, 1)
-        if len(per_class) > 2:
-            return [place, transformed(raw, transform)]
-        positive = min(coefficients, default=0) >= 0
-        above = raw[:, 0] >= 0.5 if positive else raw[:, 0] > 0
-        place = rl.where(above, rl.ones_like(place), place)
-        return [place, both(raw, transform, transform != "NONE")]
+            return [rl.argmax(values, 1), transformed(values, transform)]
+        # Decisions vote, also where there are probabilities: so does libsvm.
+        place = rl.argmax(_votes(raw, pairs, len(per_class)), 1)
+        if sharp or len(per_class) > 2:
+            return [place, transformed(values, transform)]
+        return [place, both(values, transform, transform != "NONE")]
 
-    place, scores = call.interpreter.apply(call, judge, [scores])
+    place, scores = call.interpreter.apply(call, judge, [decisions, scores])
     return [chosen(call, place, labels), scores]
 
 
@@ -179,21 +175,40 @@ def _probabilities(
     """The probabilities of the classes, of those between two (Wu, Lin, Weng 2004; as in libsvm)."""
     if classes == 2:
 
-        def sigmoid(inner: Call, raw: Tensor) -> Tensor:
+        def pair(inner: Call, raw: Tensor) -> Tensor:
             inner.result_kinds = [FLOAT]
-            first = rl.sigmoid(-(raw * sharp[0] + offsets[0])).clamp(1e-7, 1 - 1e-7)
-            return rl.cat([first, 1 - first], 1)
+            return _of_two(rl.sigmoid(-(raw * sharp[0] + offsets[0])))
 
-        made: Value = call.interpreter.apply(call, sigmoid, [decisions])[0]
+        made: Value = call.interpreter.apply(call, pair, [decisions])[0]
         return made
     raw = call.interpreter.host(decisions, f"{call.title}: the decisions").astype(np.float64)
     power = np.clip(raw * np.array(sharp) + np.array(offsets), -700, 700)
-    low = 1e-7
-    between = np.clip(1 / (1 + np.exp(power)), low, 1 - low)
+    between = np.clip(1 / (1 + np.exp(power)), _LEAST, 1 - _LEAST)
     table = np.zeros((len(raw), classes, classes))
     for n, (i, j) in enumerate(_pairs(classes)):
         table[:, i, j], table[:, j, i] = between[:, n], 1 - between[:, n]
     return Value(_coupled(table).astype(np.float32), FLOAT)
+
+
+def _of_two(first: Tensor) -> Tensor:
+    """`_coupled` for two classes, where two turns are all that it takes. first: (N, 1)."""
+    a = first.clamp(_LEAST, 1 - _LEAST)
+    b = 1 - a
+    system = [[b * b, -(a * b)], [-(a * b), a * a]]
+    p = [rl.full_like(a, 0.5), rl.full_like(a, 0.5)]
+    for _ in range(2):
+        product = [row[0] * p[0] + row[1] * p[1] for row in system]
+        total = p[0] * product[0] + p[1] * product[1]
+        errors = [rl.abs(x - total) for x in product]
+        going = (rl.maximum(*errors) >= _ENOUGH / 2).to(a.dtype)
+        for t in range(2):
+            step = going * (total - product[t]) / system[t][t]
+            p[t] = p[t] + step
+            grown = total + step * (step * system[t][t] + 2 * product[t])
+            total = grown / (1 + step) / (1 + step)
+            product = [(product[k] + step * system[k][t]) / (1 + step) for k in range(2)]
+            p = [x / (1 + step) for x in p]
+    return rl.cat(p, 1)
 
 
 def _coupled(table: Array) -> Array:
@@ -207,7 +222,7 @@ def _coupled(table: Array) -> Array:
     for _ in range(max(_TURNS, count)):
         product = np.einsum("nij,nj->ni", system, p)
         total = (p * product).sum(1)
-        going &= np.abs(product - total[:, None]).max(1, initial=0) >= 0.005 / count
+        going &= np.abs(product - total[:, None]).max(1, initial=0) >= _ENOUGH / count
         if not going.any():
             break
         for t in range(count):
