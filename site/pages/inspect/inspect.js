@@ -1,5 +1,7 @@
 // inspect.js: the inspect page: a file is opened by its header, and shown part by part.
 
+import { adapter } from "../rushlight/client.js";
+import { start } from "../shared/device.js";
 import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
 import { openPython, pythonWords } from "../shared/runtime/python.js";
@@ -341,6 +343,7 @@ tokenSearch.addEventListener("input", () => {
 document.documentElement.dataset.state = "empty";
 void pythonWords("The first file").then((words) => (byId("needs").textContent = words));
 void offerSamples();
+void start(adapter, () => {});
 const named = new URLSearchParams(location.search).get("model");
 if (named) {
   address.value = named;

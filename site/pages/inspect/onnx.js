@@ -127,6 +127,7 @@ export async function show(opened, tensor) {
   showTypes(opened.facts);
   showOperators();
   showCosts();
+  void describe(null);
   await plant();
 }
 

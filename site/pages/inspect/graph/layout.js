@@ -18,8 +18,8 @@ self.addEventListener("message", ({ data }) => {
   graph.setGraph({ rankdir: "TB", nodesep: 26, edgesep: 12, ranksep: 34, ranker });
   for (const [key, width, height] of nodes) graph.setNode(key, { width, height });
   edges.forEach(([from, to, label], i) => {
-    const space = label ? { width: label, height: 14, labelpos: "c" } : {};
-    graph.setEdge(from, to, { ...space, minlen: 1 }, String(i));
+    const space = { width: label, height: label ? 14 : 0, labelpos: "c", minlen: 1 };
+    graph.setEdge(from, to, space, String(i));
   });
   layout(graph);
   const { width = 0, height = 0 } = graph.graph();

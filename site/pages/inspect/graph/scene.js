@@ -85,7 +85,7 @@ export class Layouts {
     const inner = new Map(open.map((item, i) => [item.key, below[i].placed]));
     const nodes = items.map((item) => {
       const placed = inner.get(item.key);
-      if (placed) return [item.key, placed.width + 2 * PAD, placed.height + HEAD + PAD];
+      if (placed) return [item.key, outer(item, placed), placed.height + HEAD + PAD];
       return [item.key, breadth(item, words(item)), TALL[item.kind]];
     });
     const edges = wires.map(({ from, to }, i) => [from, to, labels[i] ? widthOf(labels[i], `11px ${FONT}`) + 8 : 0]);
@@ -111,18 +111,23 @@ export class Layouts {
       const [cx, cy] = placed.nodes[item.key];
       const inner = item.kind === "group" && item.open ? this.kept.get(item) : undefined;
       const told = words(item);
-      const width = inner ? inner.placed.width + 2 * PAD : breadth(item, told);
+      const width = inner ? outer(item, inner.placed) : breadth(item, told);
       const height = inner ? inner.placed.height + HEAD + PAD : TALL[item.kind];
       const [left, top] = [x + cx - width / 2, y + cy - height / 2];
       scene.boxes.push({
         item, x: left, y: top, width, height, open: Boolean(inner), words: told, depth,
       }); // prettier-ignore
       if (inner && item.kind === "group") {
-        this.#lay(item, inner, left + PAD, top + HEAD, depth + 1, words, scene);
+        const room = (width - inner.placed.width) / 2;
+        this.#lay(item, inner, left + room, top + HEAD, depth + 1, words, scene);
       }
     }
   }
 }
+
+/** The width of an open group. @param {Item | Pill} item @param {Placed} placed */
+const outer = (item, placed) =>
+  Math.max(placed.width + 2 * PAD, widthOf(titleOf(item), `600 13px ${FONT}`) + 44);
 
 /** @param {Item | Pill} item @param {string} words */
 function breadth(item, words) {

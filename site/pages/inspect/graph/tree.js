@@ -18,6 +18,7 @@ const MOST = 90; // items of a group; what has more is cut into pieces in the fi
 const PIECE = 48;
 const SHOWN = 70; // items that are shown at first
 const FEW = 160; // of a graph that is shown whole
+const LITTLE = 12; // items that are too few to begin with
 const PILLS = 9;
 
 export class Tree {
@@ -104,18 +105,21 @@ export class Tree {
     return all.nodes;
   }
 
-  /** @param {number} count */
+  /** Opens groups level by level, those beside each other together, while they are few.
+   *  @param {number} count */
   #openFirst(count) {
     let shown = this.root.items.length;
-    const todo = this.root.items.filter(isGroup);
-    while (todo.length) {
-      todo.sort((a, b) => a.items.length - b.items.length);
-      const next = /** @type {Group} */ (todo.shift());
-      if (count > FEW && shown + next.items.length > SHOWN) continue;
-      next.open = true;
-      shown += next.items.length;
-      todo.push(...next.items.filter(isGroup));
+    const todo = [this.root];
+    for (let at = todo.shift(); at; at = todo.shift()) {
+      const groups = at.items.filter(isGroup);
+      const more = groups.reduce((sum, { items }) => sum + items.length, 0);
+      if (count > FEW && shown + more > SHOWN) continue;
+      for (const next of groups) next.open = true;
+      shown += more;
+      todo.push(...groups);
     }
+    const first = this.root.items.find(isGroup);
+    if (shown <= LITTLE && first) first.open = true;
   }
 
   /** Opens or closes every group. @param {boolean} open */
@@ -151,9 +155,12 @@ export class Tree {
       if (!known) wires.set(key, { from, to, values: [v] });
       else if (!known.values.includes(v)) known.values.push(v);
     };
-    /** @type {Map<string, Set<string>>} */
-    const [incoming, leaving] = [new Map(), new Map()];
-    const note = (/** @type {typeof incoming} */ of, /** @type {string} */ v, /** @type {string} */ to) => {
+    /** @type {Map<string, Set<string>>} value -> items */
+    const incoming = new Map();
+    /** @type {typeof incoming} */
+    const leaving = new Map();
+    /** @param {typeof incoming} of @param {string} v @param {string} to */
+    const note = (of, v, to) => {
       const known = of.get(v);
       if (known) known.add(to);
       else of.set(v, new Set([to]));

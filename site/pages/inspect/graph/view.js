@@ -14,6 +14,7 @@ import { FONT, HEAD, titleOf } from "./scene.js";
 
 const [LEAST, MOST] = [0.02, 2.5];
 const STEP = 1.25;
+const READ = 0.7; // the scale that a large graph is shown at first
 /** Kinds of operators: words in their names, and a hue. @type {[RegExp, number][]} */
 const KINDS = [
   [/conv|matmul|gemm|attention|einsum|lstm|gru|rnn/i, 28],
@@ -74,7 +75,7 @@ export class View {
     const { scene } = this;
     if (!width || !scene.width) return;
     const whole = Math.min(width / (scene.width + 40), height / (scene.height + 40), 1);
-    const scale = Math.max(whole, Math.min(0.55, width / (scene.width + 40)), LEAST);
+    const scale = Math.max(whole, Math.min(READ, width / (scene.width + 40)), LEAST);
     const y = whole === scale ? (height - scene.height * scale) / 2 : 20;
     this.camera = { scale, x: (width - scene.width * scale) / 2, y };
     this.touched = false;
