@@ -235,15 +235,15 @@ def test_features(device: str, name: str) -> None:
     ],
 )
 def test_label_encoders(device: str, keys: str, values: str) -> None:
-    tables = {"strings": ["b", "a", "", "d"], "int64s": [4, -1, 9, 2],
+    tables: dict[str, list[Any]] = {"strings": ["b", "a", "", "d"], "int64s": [4, -1, 9, 2],
               "floats": [0.5, -2.0, float("nan"), 7.0]}  # fmt: skip
-    kinds = {"strings": (STRING, np.object_), "int64s": (INT64, np.int64),
+    kinds: dict[str, tuple[int, Any]] = {"strings": (STRING, np.object_), "int64s": (INT64, np.int64),
              "floats": (FLOAT, np.float32)}  # fmt: skip
     of_key, of_value = keys[5:], values[7:]
     items = [*tables[of_key], *({"strings": ["zz"], "int64s": [3], "floats": [3.0]}[of_key])]
-    inputs = {"x": np.array(items, kinds[of_key][1])}
+    inputs: dict[str, Any] = {"x": np.array(items, kinds[of_key][1])}
     default = {"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}
-    attributes = {
+    attributes: dict[str, Any] = {
         keys: tables[of_key],
         values: tables[of_value],
         default[of_value]: {"strings": "?", "int64s": -7, "floats": 1.5}[of_value],
