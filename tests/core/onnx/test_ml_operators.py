@@ -247,7 +247,8 @@ def test_label_encoders(device: str, keys: str, values: str) -> None:
         "floats": (FLOAT, np.float32),
     }
     of_key, of_value = keys[5:], values[7:]
-    items = [*tables[of_key], *({"strings": ["zz"], "int64s": [3], "floats": [3.0]}[of_key])]
+    unknown: dict[str, Any] = {"strings": "zz", "int64s": 3, "floats": 3.0}
+    items = [*tables[of_key], unknown[of_key]]
     inputs: dict[str, Any] = {"x": np.array(items, kinds[of_key][1])}
     default = {"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}
     attributes: dict[str, Any] = {
