@@ -281,17 +281,17 @@ def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
 
 
 def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
-    def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
-        return {"logits": m(i["input_features"], i["decoder_input_ids"])}
+    waves = not hasattr(model, "mels")  # Moonshine reads samples
+    name = "input_values" if waves else "input_features"
 
-    shape = (2, int(model.mels), 2 * int(model.frames))
+    def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
+        return {"logits": m(i[name], i["decoder_input_ids"])}
+
+    shape = (2, 16000) if waves else (2, int(model.mels), 2 * int(model.frames))
     draws = np.random.default_rng(3).normal(size=shape).astype(np.float32)
-    inputs = {
-        "input_features": from_numpy(draws).to(model.device),
-        "decoder_input_ids": _ids(model, 4),
-    }
+    inputs = {name: from_numpy(draws).to(model.device), "decoder_input_ids": _ids(model, 4)}
     shapes = {
-        "input_features": {0: "batch_size"},
+        name: {0: "batch_size"},
         "decoder_input_ids": {0: "batch_size", 1: "decoder_sequence_length"},
     }
     return OnnxForm(_Bound(model, run), inputs, shapes)

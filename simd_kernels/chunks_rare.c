@@ -180,8 +180,7 @@ RL_SMALL static void qc_tq1_0(const uint8_t *p, q_chunk *c) {
     b16store(c->q + 240, qc_digit(b16load((const uint8_t *)words)));
 }
 
-// The types whose zero points are numbers of their own: the bits of a byte in order, less those of
-// the zero point.
+// The types whose zero points are numbers of their own, and n8_32, whose bytes are signed.
 RL_SMALL static void qc_zeroed(int type, const uint8_t *p, q_chunk *c) {
     const int fine = type == RL_N4_16, eight = type == RL_N8_32, two = type == RL_N2_32;
     const int zero = fine ? 8 : type == RL_H4_32 ? 2 : 4, codes = zero + (eight ? 0 : 1 + fine);
@@ -210,13 +209,8 @@ RL_SMALL static void qc_zeroed(int type, const uint8_t *p, q_chunk *c) {
             b16store(to + 16, qc_words(v[4], v[5], v[6], v[7]) - less[1]);
             continue;
         }
-        b16 low = b16load(at), high = low >> 4;
-        low &= 15;
-        b16 half[2] = {__builtin_shufflevector(low, high, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21,
-                                               6, 22, 7, 23),
-                       __builtin_shufflevector(low, high, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13,
-                                               29, 14, 30, 15, 31)};
-        b16store(to, half[0] - less[0]), b16store(to + 16, half[1] - less[1]);
+        b16 v = b16load(at);
+        b16store(to, (v & 15) - less[0]), b16store(to + 16, (v >> 4) - less[1]);
     }
 }
 

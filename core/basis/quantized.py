@@ -311,50 +311,49 @@ def iq1_m(b: _Any, i: _Any) -> _Any:
 
 
 # Rows of ONNX's operators on packed weights (MatMulNBits and its kin), which ggml has not: scales
-# are float32 where a float16 does not hold them, zero points are numbers of their own, and
-# neighbours share a byte. A name says the bits and the elements of a block.
+# are float32 where a float16 does not hold them, zero points are numbers of their own. A name says
+# the bits and how many elements share a scale. Four bits lie in the order of q4_0.
 
 
-def _from_zero(b: _Any, i: _Any, bits: int) -> _Any:
-    """The `bits` bits of element i, less those of the zero point."""
-    each, mask = 8 // bits, (1 << bits) - 1
-    return (b.qs[i // each] >> i % each * bits & mask) - (b.z & mask)
+def _four_bits(b: _Any, i: _Any) -> _Any:
+    """Element i of halves of 16 bytes: the first 16 of 32 in the low four bits."""
+    return b.qs[i // 32 * 16 + i % 16] >> i // 16 % 2 * 4 & 15
 
 
 @_blocks(32, None, d="f32", z="u8", qs="8 u8")
 def n2_32(b: _Any, i: _Any) -> _Any:
-    """Two bits less a zero point, times a float32 scale; 32 share them."""
-    return b.d * _from_zero(b, i, 2)
+    """Two bits less a zero point, times a float32 scale; neighbours share a byte."""
+    return b.d * ((b.qs[i // 4] >> i % 4 * 2 & 3) - (b.z & 3))
 
 
 @_blocks(32, None, d="2 f32", z="2 u8", qs="16 u8")
 def n4_16(b: _Any, i: _Any) -> _Any:
-    """Four bits less a zero point, times a float32 scale; 16 share them."""
-    return b.d[i // 16] * ((b.qs[i // 2] >> i % 2 * 4 & 15) - (b.z[i // 16] & 15))
+    """Four bits less a zero point, times a float32 scale; 16 elements share them."""
+    return b.d[i // 16] * (_four_bits(b, i) - (b.z[i // 16] & 15))
 
 
 @_blocks(32, None, d="f32", z="u8", qs="16 u8")
 def n4_32(b: _Any, i: _Any) -> _Any:
-    """Four bits less a zero point, times a float32 scale; 32 share them."""
-    return b.d * _from_zero(b, i, 4)
+    """Four bits less a zero point, times a float32 scale; 32 elements share them."""
+    return b.d * (_four_bits(b, i) - (b.z & 15))
 
 
 @_blocks(64, None, d="f32", z="u8", qs="32 u8")
 def n4_64(b: _Any, i: _Any) -> _Any:
-    """Four bits less a zero point, times a float32 scale; 64 share them."""
-    return b.d * _from_zero(b, i, 4)
+    """Four bits less a zero point, times a float32 scale; 64 elements share them."""
+    return b.d * (_four_bits(b, i) - (b.z & 15))
 
 
 @_blocks(128, None, d="f32", z="u8", qs="64 u8")
 def n4_128(b: _Any, i: _Any) -> _Any:
-    """Four bits less a zero point, times a float32 scale; 128 share them."""
-    return b.d * _from_zero(b, i, 4)
+    """Four bits less a zero point, times a float32 scale; 128 elements share them."""
+    return b.d * (_four_bits(b, i) - (b.z & 15))
 
 
 @_blocks(32, None, d="f16", z="u8", qs="16 u8")
 def h4_32(b: _Any, i: _Any) -> _Any:
-    """Four bits less a zero point, times a float16 scale; 32 share them."""
-    return b.d * _from_zero(b, i, 4)
+    """Four bits less a zero point, times a float16 scale; 32 elements share them."""
+    return b.d * (_four_bits(b, i) - (b.z & 15))
 
 
 @_blocks(32, None, d="f32", qs="32 i8")

@@ -107,15 +107,23 @@ class Window:
             if first < 0 or (first + _HEADER > len(view) and first + stop - at > len(view)):
                 view = yield from self.load(at, min(at + _HEADER, stop))
                 view, first = self.view, at - self.start
-            tag, place = _varint(view, first, self.name)
+            # Most numbers have one byte: a file of trees has millions of them.
+            tag, place = view[first], first + 1
+            if tag > 127:
+                tag, place = _varint(view, first, self.name)
             kind = tag & 7
             value: int | Span
+            short = place < len(view) and view[place] < 128
             if kind == _VARINT:
-                value, place = _varint(view, place, self.name)
+                value, place = (
+                    (view[place], place + 1) if short else _varint(view, place, self.name)
+                )
                 at = self.start + place
             else:
                 if kind == _BYTES:
-                    size, place = _varint(view, place, self.name)
+                    size, place = (
+                        (view[place], place + 1) if short else _varint(view, place, self.name)
+                    )
                 elif kind in (_FIXED64, _FIXED32):
                     size = 8 if kind == _FIXED64 else 4
                 else:

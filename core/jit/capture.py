@@ -52,7 +52,8 @@ class TraceHooks:
 
     why: the reason why calls run without an executable, or None. grads: the tensors from outside
     whose .grad the run reads or replaces, each with its first .grad, by id. switched: the tensors
-    whose requires_grad was set. actions: see `each_run`. whole: ops of many steps are wanted.
+    whose requires_grad was set. actions: see `each_run`. whole: ops of many steps are wanted,
+    and views that change nothing at the sizes of this run.
     """
 
     whole = False
@@ -180,6 +181,12 @@ def splits() -> bool:
     """Whether ops of many steps should be separate ones: a capture joins them by itself."""
     hooks = _local.hooks
     return bool(active) and (hooks is None or not hooks.whole)
+
+
+def follows_sizes() -> bool:
+    """Whether views that change nothing at these sizes are wanted as ops all the same."""
+    hooks = _local.hooks
+    return bool(active) and hooks is not None and hooks.whole
 
 
 def capturing() -> bool:

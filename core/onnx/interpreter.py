@@ -7,8 +7,10 @@ values alone is computed at once, with the kernels of `cpu`, and is known again.
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +18,13 @@ import numpy.typing as npt
 
 from rushlight.core import ops
 from rushlight.core.basis.dtype import as_dtype
-from rushlight.core.basis.errors import FormatError, RushlightError, SizeError, brief
+from rushlight.core.basis.errors import (
+    DeviceMemoryError,
+    FormatError,
+    RushlightError,
+    SizeError,
+    brief,
+)
 from rushlight.core.basis.layout import MOST_ELEMENTS, count_elements
 from rushlight.core.onnx import element_types
 from rushlight.core.onnx.element_types import STRING, ElementType
@@ -34,7 +42,9 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
 _MOST_KNOWN = 1 << 20  # elements of a result that is computed ahead
-MOST_CALLS = 2_000_000  # nodes that one run may execute, those of loops counted each time
+MOST_CALLS = 1_000_000  # nodes that one run may execute, those of loops counted each time
+_MOST_PLANNED = 100_000  # of them in a plan
+_MOST_TEXTS = 1 << 24  # strings of a result
 # What a function raises of operands that do not fit.
 _FAULTS = (ValueError, TypeError, IndexError, KeyError, OverflowError, ZeroDivisionError,
            AttributeError, NotImplementedError, RuntimeError, AssertionError)  # fmt: skip
@@ -161,14 +171,15 @@ class Interpreter:
         return value
 
     def count(self, what: str, calls: int = 1) -> None:
-        """Count nodes that run. FormatError, which begins with `what`, above two million."""
+        """Count nodes that run. FormatError, which begins with `what`, for too many."""
         self.calls += calls
-        if self.calls > MOST_CALLS:
+        if self.calls > (_MOST_PLANNED if self.planning else MOST_CALLS):
             raise self.too_many(what)
 
     def too_many(self, what: str) -> FormatError:
         """The error for more nodes than one call may run."""
-        return FormatError(f"{what}: more than {MOST_CALLS} nodes run in one call")
+        most = _MOST_PLANNED if self.planning else MOST_CALLS
+        return FormatError(f"{what}: more than {most} nodes run in one call")
 
     def node(self, node: Node, scope: Scope) -> None:
         """Run a node; its outputs are new names of `scope`."""
@@ -249,6 +260,10 @@ class Interpreter:
             attributes,
             scope,
         )
+        least, most = _arity(operator.run)
+        if not least <= len(values) <= most:
+            told = str(least) if least == most else f"{least} to {most}"
+            raise call.fail(f"it has {len(values)} inputs; the operator takes {told}")
         try:
             outputs = (
                 operator.run(call, *values) if operator.raw else self._leaf(operator, call, values)
@@ -257,6 +272,8 @@ class Interpreter:
             raise
         except RushlightError as error:
             raise error.during(node.title) from None
+        except MemoryError as error:
+            raise DeviceMemoryError(f"{node.title}: no memory for its result: {error}") from None
         except _FAULTS as error:
             shapes = ", ".join(_told(v) for v in values)
             raise FormatError(f"{node.title} on ({shapes}): {error}") from error
@@ -369,6 +386,10 @@ class Interpreter:
         out: list[Value | None] = []
         for place, data in enumerate(results):
             kind = call.result_kinds[place] if call.result_kinds else None
+            if isinstance(data, bool | int | float | np.generic):
+                data = np.asarray(data)
+            if isinstance(data, np.ndarray) and data.dtype.kind == "O" and data.size > _MOST_TEXTS:
+                raise call.fail(f"a result of {data.size} strings; at most {_MOST_TEXTS}")
             out.append(None if data is None else Value(data, kind or _kind(call, data)))
         return out
 
@@ -406,6 +427,15 @@ class Interpreter:
         """The elements of a tensor that is an attribute."""
         value = self.constant(record)
         return self.host(value, f"tensor {brief(getattr(record, 'name', ''))}")
+
+
+@lru_cache(None)
+def _arity(run: Callable[..., Any]) -> tuple[int, int]:
+    """The fewest and the most inputs that an operator's function takes."""
+    parameters = list(inspect.signature(run).parameters.values())[1:]
+    least = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD for p in parameters)
+    many = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+    return least, 1 << 30 if many else len(parameters)
 
 
 class _Deeper:

@@ -50,7 +50,7 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
         files = Files(source, folder, open_source)
         weights = read_weights(model, files)
         check_operators(model)
-        pack_weights(model, weights)
+        pack_weights(model, weights, files)
     finally:
         if close:
             source.close()

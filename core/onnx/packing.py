@@ -18,13 +18,15 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis import quantized as rows
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
+from rushlight.core.io.weights.source import MmapSource
 from rushlight.core.onnx.element_types import FLOAT16, INT4, UINT4, UINT8, ElementType
 from rushlight.core.onnx.proto import Attribute, Graph, Model, Node, TensorRecord
+from rushlight.core.onnx.weights import Files, in_one_piece
 from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor
 
 Array = npt.NDArray[Any]
-_MANY = 1 << 22  # bytes of codes that are converted at once
+_MANY = 1 << 20  # bytes of codes that are converted at once
 _FOUR: dict[int, DType] = {16: rows.n4_16, 32: rows.n4_32, 64: rows.n4_64, 128: rows.n4_128}
 
 
@@ -93,8 +95,8 @@ def blocks_of(packed: Codes, dtype: DType) -> Array:
             known = None if packed.zeros is None else spread(packed.zeros[cut], held)
             here[..., zero.offset : zero.offset + held] = middle if known is None else known
         stored = packed.codes[cut].reshape(*here.shape[:2], -1)
-        if dtype is rows.q4_0:
-            stored = _halves(stored)
+        if packed.bits == 4:
+            stored = _halves(stored.reshape(-1, 16)).reshape(stored.shape)
         elif packed.bits == 8:
             stored = stored ^ 128
         here[..., codes.offset :] = stored
@@ -129,17 +131,18 @@ def meta_blocks(dtype: DType, shape: tuple[int, ...]) -> Tensor:
     return Tensor(storage, dtype, layout)
 
 
-def pack_weights(model: Model, weights: dict[str, Tensor]) -> None:
+def pack_weights(model: Model, weights: dict[str, Tensor], files: Files) -> None:
     """Make blocks of the packed weights of a model's nodes; tensors that none reads go.
 
-    A node whose weight is computed, is an input too, or has a form that no blocks have, is left.
+    files: where the weights lie; pages of a mapped file are given back as they are done with. A
+    node whose weight is computed, is an input too, or has a form that no blocks have, is left.
     """
-    _Packer(model, weights).run()
+    _Packer(model, weights, files).run()
 
 
 class _Packer:
-    def __init__(self, model: Model, weights: dict[str, Tensor]) -> None:
-        self.graph, self.weights = model.graph, weights
+    def __init__(self, model: Model, weights: dict[str, Tensor], files: Files) -> None:
+        self.graph, self.weights, self.files = model.graph, weights, files
         self.reads: Counter[str] = Counter()
         self.records: dict[str, tuple[TensorRecord, Graph]] = {}
         self.turned: dict[str, tuple[Node, Graph]] = {}  # results of Reshape of a tensor
@@ -159,7 +162,12 @@ class _Packer:
                 self.reads[info.name] += 1
             for node in graph.nodes:
                 self.reads.update(n for n in node.inputs if n)
-                if node.op == "Reshape" and not node.domain and node.inputs[0] in self.records:
+                if (
+                    node.op == "Reshape"
+                    and not node.domain
+                    and node.inputs[:1]
+                    and node.inputs[0] in self.records
+                ):
                     self.turned[node.outputs[0]] = node, graph
         for graph in graphs:
             for node in list(graph.nodes):
@@ -285,7 +293,10 @@ class _Packer:
         elif name in self.records and name not in self.several:
             record, graph = self.records[name]
             graph.initializers.pop(name, None)
-            self.weights.pop(record.weight, None)
+            if self.weights.pop(record.weight, None) is not None and in_one_piece(record):
+                source, span = self.files.place_of(record)
+                if isinstance(source, MmapSource):
+                    source.forget(span.start, span.nbytes)
 
 
 def _repacked(codes: Array, kind: ElementType) -> Array:

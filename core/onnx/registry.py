@@ -55,8 +55,8 @@ def operator(
     host: the places of inputs whose values it must know; it gets NumPy arrays. stored: places at
     which it takes floats as narrow as the file stores them, when they are weights. raw: it gets
     Values as they are. dynamic: shapes of its results depend on values, so it runs only where those
-    are there. random: it is never computed ahead. known: places at which it gets a NumPy array where
-    the elements are known ahead, and a tensor elsewhere.
+    are there. random: it is never computed ahead. known: places at which it gets a NumPy array
+    where the elements are known ahead, and a tensor elsewhere.
     """
 
     def enter(fn: F) -> F:

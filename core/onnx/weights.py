@@ -136,6 +136,11 @@ def array_of(record: TensorRecord, source: Source) -> Parsing[Array]:
 def _from_numbers(numbers: Array, record: TensorRecord, what: str) -> Array:
     kind = record.kind
     if kind in (COMPLEX64, COMPLEX128):
+        if len(numbers) != 2 * record.count:
+            raise FormatError(
+                f"{what}: tensor {brief(record.name)} takes {2 * record.count} numbers; it has "
+                f"{len(numbers)}"
+            )
         stored = np.asarray(numbers, order="C").view(kind.stored)
     elif kind.bits < 8:
         if len(numbers) != record.nbytes:
@@ -318,7 +323,13 @@ def external_path(folder: Path, location: str, what: str) -> Path:
     cached = snapshot.name == "snapshots" and real.is_relative_to(snapshot.parent / "blobs")
     if not real.is_relative_to(home) and not cached:
         raise FormatError(f"{what} lies in {brief(location)}, a link that leads out of the folder")
-    if real.is_file() and real.stat().st_nlink > 1:
+    try:
+        several = real.is_file() and real.stat().st_nlink > 1
+    except OSError as error:
+        raise FormatError(
+            f"{what} lies in {brief(location)}, which cannot be read: {error.strerror}"
+        ) from None
+    if several:
         raise FormatError(
             f"{what} lies in {brief(location)}, which has several hard links",
             hint="copy the file; a hard link may be a file of another place",

@@ -218,7 +218,8 @@ def expand(x: Tensor, *size: Any) -> Tensor:
     for d, n in enumerate(shape):
         if n < 0 or (d >= lead and x.shape[d - lead] not in (1, n)):
             raise ShapeError(f"expand: shape {x.shape} does not expand to {want}: dim {d}")
-    return x if shape == x.shape else EXPAND(x, shape=shape)
+    same = shape == x.shape and not capture.follows_sizes()
+    return x if same else EXPAND(x, shape=shape)
 
 
 def reread(x: Tensor, dtype: DType) -> Tensor:
@@ -274,10 +275,10 @@ def view(x: Tensor, *size: Any) -> Tensor:
 @method()
 def reshape(x: Tensor, *size: Any) -> Tensor:
     """The same elements with another shape; one size may be -1. A view where possible."""
-    if size == x.shape:
+    if size == x.shape and not capture.active:
         return x
     shape = infer_shape("reshape", x.numel(), as_shape("reshape", size))
-    if shape == x.shape:
+    if shape == x.shape and not capture.follows_sizes():
         return x
     if x.layout.reshape(shape) is not None:
         return VIEW(x, shape=shape)
@@ -333,7 +334,8 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 
 def slices(x: Tensor, ranges: Ranges) -> Tensor:
     """A view of (start, stop, step) of every dim; bounds are already checked."""
-    if all(r == (0, n, 1) for r, n in zip(ranges, x.shape, strict=True)):
+    whole = all(r == (0, n, 1) for r, n in zip(ranges, x.shape, strict=True))
+    if whole and not capture.follows_sizes():
         return x
     return SLICE(x, ranges=ranges)
 

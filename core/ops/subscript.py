@@ -16,6 +16,7 @@ import numpy as np
 from rushlight.core.basis.dtype import bool_, int64, uint8
 from rushlight.core.basis.errors import IndexTypeError, ShapeError
 from rushlight.core.basis.layout import Shape, broadcast_shapes
+from rushlight.core.jit import capture
 from rushlight.core.ops.binary import masked_fill
 from rushlight.core.ops.common import fitted, is_tensor, repeated
 from rushlight.core.ops.creation import arange, full
@@ -217,7 +218,9 @@ def getitem(x: Tensor, key: Any) -> Tensor:
                 return _masked(x, key)
         elif (plain := _plain(x.layout.shape, key)) is not None:
             everything = all(k == (0, n, 1) for k, n in zip(plain, x.layout.shape, strict=True))
-            return x if everything else INDEX(x, key=plain)
+            if everything and not capture.follows_sizes():
+                return x
+            return INDEX(x, key=plain)
     ranges, shape, tensors = _basic(x, _items(x, key))
     out = slices(x, ranges).reshape(*shape)
     return _taken(out, tensors) if tensors else out

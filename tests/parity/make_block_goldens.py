@@ -5,10 +5,10 @@
 Needs gguf, safetensors and the package. Writes tests/core/data/blocks.safetensors: "NAME.bytes"
 (rows, bytes per row) and "NAME.values" (rows, columns). The reference is the `gguf` package; where
 it lacks a type, ggml's library; for q8_1, which neither reads, its formula; and for the types that
-are not ggml's what onnxruntime's MatMulNBits says of them, (code - zero point) * scale. Types of
-`FULL` have 15 rows, which all tests of test_blocks.py use: the first are quantized normal numbers
-where gguf can quantize, the rest random bytes under scales that are zero, negative, subnormal and
-large. Other types have two rows; tests/core/basis/test_quantized_rows.py compares more of them natively.
+are not ggml's (code - zero point) * scale. Types of `FULL` have 15 rows, which all tests of
+test_blocks.py use: the first are quantized normal numbers where gguf can quantize, the rest random
+bytes under scales that are zero, negative, subnormal and large. Other types have two rows;
+tests/core/basis/test_quantized_rows.py compares more of them natively.
 """
 
 from __future__ import annotations
@@ -53,14 +53,18 @@ def zeroed(stored: np.ndarray, dtype: DType) -> np.ndarray:
     at = count * np.dtype(scale).itemsize
     scales = raw[:, :at].copy().view(scale).astype(np.float32)
     if bits == 8:
-        numbers = raw[:, at:].view(np.int8).astype(np.float32)
+        values = raw[:, at:].view(np.int8).astype(np.float32)
     else:
-        codes = raw[:, at + count :]
-        shifts = np.arange(0, 8, bits)
-        zeros = raw[:, at : at + count] & ((1 << bits) - 1)
-        numbers = (codes[..., None] >> shifts & ((1 << bits) - 1)).reshape(len(raw), -1)
-        numbers = numbers.astype(np.float32) - np.repeat(zeros.astype(np.float32), size, axis=1)
-    return (numbers * np.repeat(scales, size, axis=1)).reshape(len(stored), -1)
+        codes, zeros = raw[:, at + count :], raw[:, at : at + count] & ((1 << bits) - 1)
+        if bits == 2:
+            numbers = codes[..., None] >> np.arange(0, 8, 2) & 3
+        else:  # 16 bytes hold 32 numbers, the first 16 in the low bits
+            codes = codes.reshape(len(raw), -1, 16)
+            numbers = np.concatenate([codes & 15, codes >> 4], 2)
+        values = numbers.reshape(len(raw), -1).astype(np.float32) - np.repeat(
+            zeros.astype(np.float32), size, axis=1
+        )
+    return (values * np.repeat(scales, size, axis=1)).reshape(len(stored), -1)
 
 
 def dequantized(stored: np.ndarray, dtype: DType) -> np.ndarray:

@@ -141,6 +141,18 @@ class MmapSource(BytesSource):
         source._map(handle, name)
         return source
 
+    def forget(self, start: int, nbytes: int) -> None:
+        """Give back the memory of whole pages of a range; a view that is read has them read again.
+
+        What was written to views of the range is lost.
+        """
+        import mmap
+
+        pages, size = self.view.obj, mmap.PAGESIZE
+        first, last = -(-start // size) * size, (start + nbytes) // size * size
+        if last > first and isinstance(pages, mmap.mmap) and hasattr(mmap, "MADV_DONTNEED"):
+            pages.madvise(mmap.MADV_DONTNEED, first, last - first)
+
     def close(self) -> None:
         """Release the mapping once no view of it is left."""
         self.view = memoryview(b"")

@@ -10,7 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.onnx.export.graph import Graph
-from rushlight.core.onnx.export.recording import ExportError
+from rushlight.core.onnx.export.integers import Combined, Dim, evaluate
+from rushlight.core.onnx.export.joining import compare
+from rushlight.core.onnx.export.recording import ExportError, record
 from rushlight.core.onnx.export.sizes import Shapes, sized
 from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.tensor import Tensor
@@ -44,9 +46,10 @@ def _arrays(result: Any) -> list[Array]:
 
 
 def _sizes(tried: Sequence[Mapping[str, int]]) -> list[dict[str, int]]:
-    """The sizes that were traced, and for each name two further ones."""
+    """Sizes that were traced, those of the example, and for each name two further ones."""
     first = dict(tried[0])
-    out = [dict(t) for t in tried]
+    out = [dict(t) for t in (tried[0], tried[-2], tried[-1])] if len(tried) > 2 else [first]
+    out = [t for i, t in enumerate(out) if t not in out[:i]]
     for name in first:
         steps = sorted({t[name] for t in tried})
         grow = steps[1] - steps[0] if len(steps) > 1 else 1
@@ -79,7 +82,7 @@ def check(
                     raise
                 continue  # a size that the function does not take
             try:
-                got = _arrays(loaded(**inputs) if False else loaded(*inputs.values()))
+                got = _arrays(loaded(*inputs.values()))
             except Exception as error:
                 raise ExportError(
                     f"onnx.export: {os.fspath(path)} does not run at the sizes {at or 'traced'}: "
@@ -89,18 +92,41 @@ def check(
             if a.shape != b.shape:
                 raise ExportError(
                     f"onnx.export: output {i} of {os.fspath(path)} has shape {a.shape} at the "
-                    f"sizes {at}, the function gives {b.shape}: {_blame(graph, i)}"
+                    f"sizes {at}, the function gives {b.shape}: {_blame(graph, call, inputs)}"
                 )
             apart = difference(a, b)
             if apart > near:
                 raise ExportError(
                     f"onnx.export: output {i} of {os.fspath(path)} differs from the function's by "
                     f"{apart:.1e} of its largest number at the sizes {at or 'traced'}: "
-                    f"{_blame(graph, i)}"
+                    f"{_blame(graph, call, inputs)}"
                 )
 
 
-def _blame(graph: Graph, output: int) -> str:
-    """The op that gives an output."""
-    steps = graph.joined.steps
-    return f"a size may be fixed in {steps[-1].title} or before it" if steps else ""
+def _blame(graph: Graph, call: Any, inputs: Mapping[str, Tensor]) -> str:
+    """The first op whose integers are not those of the graph at these sizes."""
+    args, kwargs = call.run(inputs)
+    trace = record(call.fn, args, kwargs)
+    try:
+        compare(graph.joined.traces[0], trace)
+    except ExportError as error:
+        return str(error)
+    shapes = [v.shape for v in trace.values]
+    for step, own in zip(graph.joined.steps, trace.steps, strict=True):
+        for key, value in step.attrs.items():
+            if _plain(value, shapes) != _plain(own.attrs[key], shapes):
+                return (
+                    f"{key} of {step.title} is {own.attrs[key]} there, and "
+                    f"{_plain(value, shapes)} in the graph; leave that size fixed"
+                )
+    last = graph.joined.steps
+    return (
+        f"no size is fixed; an operator up to {last[-1].title} gives other numbers" if last else ""
+    )
+
+
+def _plain(value: Any, shapes: Sequence[Sequence[int]]) -> Any:
+    """An attribute with its expressions as numbers."""
+    if isinstance(value, tuple | list):
+        return tuple(_plain(v, shapes) for v in value)
+    return evaluate(value, shapes) if isinstance(value, Dim | Combined) else value

@@ -15,7 +15,7 @@ from rushlight.core.onnx.export import nodes as _nodes
 from rushlight.core.onnx.export import writing
 from rushlight.core.onnx.export.checking import check
 from rushlight.core.onnx.export.graph import Graph, is_narrow
-from rushlight.core.onnx.export.integers import Combined, Dim, Finder, Int
+from rushlight.core.onnx.export.integers import Combined, Dim, Finder, Int, Real
 from rushlight.core.onnx.export.joining import Joined, compare, join
 from rushlight.core.onnx.export.recording import ExportError, Trace, Value, record
 from rushlight.core.onnx.export.sizes import Shapes, first_sizes, free_sizes, sized
@@ -305,6 +305,8 @@ def _given(module: Any) -> dict[int, str]:
 def _dims(e: Any) -> Iterable[int]:
     if isinstance(e, Dim):
         yield e.value
+    elif isinstance(e, Real):
+        yield from _dims(e.base)
     elif isinstance(e, Combined):
         yield from _dims(e.a)
         yield from _dims(e.b)

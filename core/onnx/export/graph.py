@@ -16,7 +16,7 @@ import numpy.typing as npt
 from rushlight.core.basis.dtype import DType, as_dtype, float32
 from rushlight.core.onnx.element_types import of_dtype
 from rushlight.core.onnx.export import writing
-from rushlight.core.onnx.export.integers import Combined, Dim, Int
+from rushlight.core.onnx.export.integers import Combined, Dim, Int, Real
 from rushlight.core.onnx.export.joining import Joined, Step
 from rushlight.core.onnx.export.recording import ExportError, array_of
 from rushlight.core.tensor.tensor import Tensor
@@ -184,10 +184,11 @@ class Graph:
             if value in self.joined.varying:
                 self.names[value] = self._varying(value)
             elif value in self.expanded:
-                step = self.steps_of[value]
-                source = self.get(self.expanded[value])
-                shape = self.ints(step.attrs["shape"])
-                self.names[value] = self.op("Expand", source, shape)
+                step, below = self.steps_of[value], self.expanded[value]
+                name = self.get(below)
+                if self.joined.shapes[below] != self.joined.shapes[value]:
+                    name = self.op("Expand", name, self.ints(step.attrs["shape"]))
+                self.names[value] = name
             elif tensor is not None and tensor.dtype.kind == "q":
                 from rushlight.core.onnx.export.nodes.quantized import dequantized
 
@@ -213,6 +214,10 @@ class Graph:
 
     def _varying(self, value: int) -> str:
         told, dtype = self.joined.varying[value], self.dtype(value)
+        if isinstance(told, ExportError):
+            raise told
+        if isinstance(told, Real):
+            return self.reshape(self.real(told, dtype), self.shape(value))
         if isinstance(told, tuple):
             _, start, step, count = told
             result = self.range(start, step, count)
@@ -227,6 +232,12 @@ class Graph:
         if step != 1:
             places = self.op("Mul", places, self.int(step, scalar=True))
         return places if start == 0 else self.op("Add", places, self.int(start, scalar=True))
+
+    def real(self, told: Real, dtype: DType) -> str:
+        """A power of an integer, of shape (1,)."""
+        name = self.op("Cast", self.int(told.base), to=of_dtype(carried(dtype)).number)
+        name = self.op("Sqrt", name) if abs(told.power) == 0.5 else name
+        return self.op("Reciprocal", name) if told.power < 0 else name
 
     def cast(self, name: str, have: int, want: int) -> str:
         """`name` as the element type `want`."""
@@ -315,6 +326,8 @@ class Graph:
 
     def run(self, step: Step) -> None:
         """Make the nodes of an op."""
+        if step.problem is not None:
+            raise step.problem
         emitter = EMITTERS.get(step.name)
         if emitter is None:
             raise ExportError(

@@ -8,9 +8,9 @@ product or quotient of these, a dim of any earlier value.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Union
 
 Series = tuple[int, ...]
 
@@ -32,7 +32,15 @@ class Combined:
     b: Int
 
 
-Int = Union[int, Dim, Combined]
+@dataclass(frozen=True)
+class Real:
+    """A number that is a power of an integer: 1, -1, 1/2 or -1/2."""
+
+    base: Int
+    power: float
+
+
+Int = int | Dim | Combined
 
 
 def combined(op: str, a: Int, b: Int) -> Int:
@@ -68,17 +76,30 @@ def _affine(series: Series, by: Series) -> tuple[int, int, int] | None:
     return (m, c, d) if fits else None
 
 
-def _floored(series: Series, by: Series) -> tuple[int, int, int] | None:
-    """(c, d, e) with series == (by + c) // d + e, for the smallest d; None where there is none."""
+def _floored(series: Series, by: Series) -> tuple[int, int, int, int] | None:
+    """(c, d, m, e) with series == (by + c) // d * m + e, where m is 1 or d; None where none is.
+
+    The smallest d is taken.
+    """
     pairs = sorted(set(zip(by, series, strict=True)))
     if len({p[0] for p in pairs}) < 3:
         return None
     for d in range(2, 65):
-        for c in range(-d, d):
-            e = pairs[0][1] - (pairs[0][0] + c) // d
-            if all(x + c >= 0 and (x + c) // d + e == y for x, y in pairs):
-                return c, d, e
+        for m in (1, d):
+            for c in sorted(range(-d, d), key=lambda c: (abs(c), c < 0)):
+                e = pairs[0][1] - (pairs[0][0] + c) // d * m
+                if all(x + c >= 0 and (x + c) // d * m + e == y for x, y in pairs):
+                    return c, d, m, e
     return None
+
+
+def _by_floor(series: Series, sources: Iterable[tuple[Series, Int]]) -> Iterator[Int]:
+    for s, e in sources:
+        floor = _floored(series, s)
+        if floor is not None:
+            c, d, m, more = floor
+            quotient = combined("Div", combined("Add", e, c), d)
+            yield combined("Add", combined("Mul", quotient, m), more)
 
 
 class Finder:
@@ -119,6 +140,19 @@ class Finder:
         self._found[series] = None
         return None
 
+    def find_real(self, series: Sequence[float]) -> Real | None:
+        """A power of an integer that gives these numbers, up to a rounding to float32."""
+        if not all(v > 0 and math.isfinite(v) for v in series):
+            return None
+        for power in (1.0, -1.0, 0.5, -0.5):
+            bases = [v ** (1 / power) for v in series]
+            whole = tuple(round(b) for b in bases)
+            if all(n and abs(b - n) <= 4e-7 * n for b, n in zip(bases, whole, strict=True)):
+                base = self.find(whole)
+                if base is not None:
+                    return Real(base, power)
+        return None
+
 
 def _candidates(series: Series, sources: Sequence[tuple[Series, Int]]) -> Iterator[Int]:
     """Expressions of a series by one or two of these, the simplest first."""
@@ -145,11 +179,12 @@ def _candidates(series: Series, sources: Sequence[tuple[Series, Int]]) -> Iterat
             if fit is not None and fit[2] == 1:
                 m, c, _ = fit
                 yield combined("Add", combined(op, combined("Mul", a, m), b), c)
-    for s, e in sources:
-        floor = _floored(series, s)
-        if floor is not None:
-            c, d, more = floor
-            yield combined("Add", combined("Div", combined("Add", e, c), d), more)
+    yield from _by_floor(series, sources)
+    products = (
+        (tuple(x * y for x, y in zip(s, t, strict=True)), combined("Mul", a, b))
+        for (s, a), (t, b) in itertools.combinations_with_replacement(few[:8], 2)
+    )
+    yield from _by_floor(series, products)
     if len(few) >= 3:
         for (s, a), (t, b), (u, c3) in itertools.combinations(few[:8], 3):
             product = tuple(x * y * z for x, y, z in zip(s, t, u, strict=True))

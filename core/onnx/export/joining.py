@@ -16,13 +16,17 @@ from rushlight.core.tensor.tensor import Tensor
 
 @dataclass(slots=True, eq=False)
 class Step:
-    """An op of the graph; the integers of `attrs` may be expressions, see `Int`."""
+    """An op of the graph; the integers of `attrs` may be expressions, see `Int`.
+
+    problem: why it cannot be written, which matters only where its result is needed.
+    """
 
     name: str
     inputs: tuple[int | None, ...]
     attrs: Mapping[str, Any]
     out: int
     line: str
+    problem: ExportError | None = None
 
     @property
     def title(self) -> str:
@@ -35,7 +39,8 @@ class Joined:
     """A graph over the values of the first trace.
 
     shapes: of each value, in each trace. varying: the elements of a tensor from outside that differ
-    from size to size, as expressions, in its shape; or the start, step and count of a range.
+    from size to size, as expressions, in its shape; the start, step and count of a range; or one
+    number, see `Real`.
     """
 
     traces: list[Trace]
@@ -92,6 +97,10 @@ def _varying(value: int, tensors: Sequence[Tensor], finder: Finder, users: Seque
         "values that depend on a free size in no way that a graph can repeat; compute it by ops "
         "such as arange, or leave the size fixed"
     )
+    if arrays[0].dtype.kind == "f" and arrays[0].size == 1:
+        real = finder.find_real([float(a.reshape(())) for a in arrays])
+        if real is not None:
+            return real
     if arrays[0].dtype.kind not in "ui" or any(a.ndim != arrays[0].ndim for a in arrays):
         raise error
     if all(a.shape == arrays[0].shape for a in arrays) and arrays[0].size <= 64:
@@ -138,7 +147,10 @@ class _Joiner:
             self._step(i, first, waiting)
         for number, tensors in waiting.items():
             users = [s for s in joined.steps if number in s.inputs]
-            joined.varying[number] = _varying(number, tensors, self.finder, users)
+            try:
+                joined.varying[number] = _varying(number, tensors, self.finder, users)
+            except ExportError as error:  # it may not be needed
+                joined.varying[number] = error
         return joined
 
     def _step(self, i: int, first: Traced, waiting: Mapping[int, Any]) -> None:
@@ -149,12 +161,14 @@ class _Joiner:
             for v in operands
             for axis in range(len(self.joined.shapes[v][0]))
         ]
-        attrs = {
-            key: self._attribute(first, key, [s.attrs[key] for s in every], near)
-            for key in first.attrs
-        }
+        attrs, problem = {}, None
+        for key in first.attrs:
+            try:
+                attrs[key] = self._attribute(first, key, [s.attrs[key] for s in every], near)
+            except ExportError as error:
+                attrs[key], problem = first.attrs[key], error
         numbers = tuple(None if v is None else v.number for v in first.inputs)
-        step = Step(first.name, numbers, attrs, first.out.number, first.line)
+        step = Step(first.name, numbers, attrs, first.out.number, first.line, problem)
         self.joined.steps.append(step)
         self.finder.add(first.out.number, self.joined.shapes[first.out.number])
 
@@ -170,6 +184,10 @@ class _Joiner:
             if found is None:
                 raise self._varies(step, key, values)
             return found
+        if isinstance(first, float) and step.name == "full" and len(set(values)) > 1:
+            real = self.finder.find_real(values)
+            if real is not None:
+                return real
         same = all(v is first or v == first or (v != v and first != first) for v in values)
         if not same:
             raise self._varies(step, key, values)

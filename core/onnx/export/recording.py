@@ -52,7 +52,7 @@ class Value:
 
 @dataclass(slots=True, eq=False)
 class Traced:
-    """One op of a trace: its name, operands and result, and the line of the caller's that ran it."""
+    """One op of a trace: its name, operands and result, and the caller's line that ran it."""
 
     name: str
     inputs: tuple[Value | None, ...]

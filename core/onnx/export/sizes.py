@@ -1,4 +1,4 @@
-"""Which sizes of inputs are free: what `dynamic_shapes` says, and inputs of other sizes to trace."""
+"""Which sizes of inputs are free: what `dynamic_shapes` says, and inputs of other sizes."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ import numpy as np
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.functional import declared as rl
 from rushlight.core.nn import functional as F
-from rushlight.core.onnx.element_types import INT64
+from rushlight.core.onnx.element_types import DOUBLE, FLOAT, INT64, ElementType, element_type
 from rushlight.core.onnx.interpreter import Scope, Value
 from rushlight.core.onnx.proto import Attribute, Node
 from rushlight.core.onnx.registry import Call, operator
@@ -165,50 +165,50 @@ def _with_scores(
 @operator("FlexAttention", domain="ai.onnx.preview", raw=True)
 def flex_attention(call: Call, q: Value, k: Value, v: Value) -> Any:
     """Attention whose scores and shares go through graphs of the file."""
-    call.ignore("softmax_precision")  # scores are carried in float32 at least
-    batch, heads, _, size = q.shape
-    groups, length = k.shape[1], k.shape[2]
-    scale = call.float("scale", None) or size**-0.5
-    scope = Scope(call.scope)
-    scope.names |= {"q": q, "k": k, "v": v}
-    dtype = np.float64 if q.kind is not None and q.kind.name == "double" else np.float32
+    run, scope = call.interpreter, Scope(call.scope)
+    if not len(q.shape) == len(k.shape) == len(v.shape) == 4:
+        raise call.fail(f"q {q.shape}, k {k.shape} and v {v.shape} must have 4 dims")
+    (n, heads, length, size), (kv_heads, keys) = q.shape, k.shape[1:3]
+    if kv_heads < 1 or heads % kv_heads:
+        raise call.fail(f"{kv_heads} heads of keys do not divide {heads} of queries")
+    default = DOUBLE if q.kind is DOUBLE else FLOAT
+    kind = element_type(call.int("softmax_precision", default.number), call.title)
+    if kind.carried is None:
+        raise call.fail(f"softmax_precision={kind.name} is no type of floats")
 
-    def run(op: str, output: str, *inputs: str, **numbers: Any) -> None:
-        named = {n: Attribute(n, "ints" if isinstance(x, list) else "int", x)
-                 for n, x in numbers.items()}  # fmt: skip
-        call.interpreter.node(Node(op, "", call.node.name, list(inputs), [output], named), scope)
+    def apply(op: str, *values: Value, **attributes: Attribute) -> Value:
+        inputs = [f"{op} {i}" for i in range(len(values))]
+        scope.names.update(zip(inputs, values, strict=True))
+        run.node(Node(op, inputs=inputs, outputs=["result"], attributes=attributes), scope)
+        result: Value = scope.names["result"]
+        return result
 
-    def constant(name: str, value: Any) -> None:
-        scope.names[name] = Value(value, INT64 if value.dtype == np.int64 else q.kind)
+    def shaped(x: Value, *sizes: int) -> Value:
+        return apply("Reshape", x, Value(np.array(sizes, np.int64), INT64))
 
-    if groups != heads:
-        constant("two", np.array([2], np.int64))
-        for name, value in (("k", k), ("v", v)):
-            wide = [batch, groups, heads // groups, length, value.shape[3]]
-            constant("wide", np.array(wide, np.int64))
-            constant("flat", np.array([batch, heads, length, value.shape[3]], np.int64))
-            run("Unsqueeze", "apart", name, "two")
-            run("Expand", "copies", "apart", "wide")
-            run("Reshape", name, "copies", "flat")
-    constant("scale", np.array(scale, dtype))
-    run("Transpose", "turned", "k", perm=[0, 1, 3, 2])
-    run("MatMul", "products", "q", "turned")
-    run("Mul", "scores", "products", "scale")
-    _through(call, "score_mod", "scores", scope)
-    run("Softmax", "shares", "scores", axis=-1)
-    _through(call, "prob_mod", "shares", scope)
-    run("MatMul", "y", "shares", "v")
-    return scope.names["y"]
+    def modified(name: str, x: Value) -> Value:
+        if not call.has(name):
+            return x
+        with run.deeper(call.title):
+            result: Value = run.graph(call.graph(name), Scope(call.scope), [x])[0]
+        return result
 
+    def typed(x: Value, wanted: ElementType | None) -> Value:
+        if wanted is None or x.kind is wanted:
+            return x
+        return apply("Cast", x, to=Attribute("to", "int", wanted.number))
 
-def _through(call: Call, graph: str, name: str, scope: Scope) -> None:
-    """Put the value of a name through a graph of the node, where there is one."""
-    if call.has(graph):
-        with call.interpreter.deeper(call.title):
-            inner = Scope(call.scope)
-            (scope.names[name],) = call.interpreter.graph(
-                call.graph(graph), inner, [scope.names[name]]
-            )
+    # The queries that share a head of keys are rows of one product.
+    scale = call.float("scale", None) or 1 / math.sqrt(max(size, 1))
+    keys_last = apply("Transpose", k, perm=Attribute("perm", "ints", [0, 1, 3, 2]))
+    groups = heads // kv_heads * length
+    product = apply("MatMul", shaped(q, n, kv_heads, groups, size), keys_last)
+    scores = typed(shaped(product, n, heads, length, keys), kind)
+    factor = Value(np.array(scale, kind.carried.numpy), kind)
+    scores = modified("score_mod", apply("Mul", scores, factor))
+    shares = apply("Softmax", scores, axis=Attribute("axis", "int", -1))
+    shares = shaped(typed(modified("prob_mod", shares), q.kind), n, kv_heads, groups, keys)
+    return shaped(apply("MatMul", shares, v), n, heads, length, v.shape[3])
 
 
 @operator("RotaryEmbedding", stored=(1, 2))

@@ -198,6 +198,7 @@ def bit_cast(call: Call, x: Any) -> Any:
 
 def _bits(values: Array, kind: ElementType) -> Array:
     """The codes of carried values, as unsigned integers of their width."""
+    codes: Array
     if kind is FLOAT16:
         return np.asarray(values.astype(np.float16), order="C").view(np.uint16)
     if kind is BFLOAT16:
@@ -206,8 +207,9 @@ def _bits(values: Array, kind: ElementType) -> Array:
         table = narrow_values(kind.number)
         same = (values[..., None] == table) & (np.signbit(values)[..., None] == np.signbit(table))
         missing = np.isnan(values)[..., None] & np.isnan(table)
-        return np.argmax(same | missing, -1).astype(np.uint8)
+        codes = np.argmax(same | missing, -1).astype(np.uint8)
+        return codes
     if kind.bits < 8:
         return (values.astype(np.int16) & (1 << kind.bits) - 1).astype(np.uint8)
-    codes: Array = np.asarray(values, order="C").view(f"u{kind.bits // 8}")
+    codes = np.asarray(values, order="C").view(f"u{kind.bits // 8}")
     return codes

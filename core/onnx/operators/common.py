@@ -19,21 +19,21 @@ Array = npt.NDArray[Any]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def axis_of(call: Call, axis: int, rank: int) -> int:
+def axis_of(call: Call, dim: int, rank: int) -> int:
     """A dim counted from the front. FormatError for one out of range."""
-    if not -rank <= axis < rank:
-        raise call.fail(f"the axis {axis} is out of range for {rank} dims")
-    return axis % rank
+    if not -rank <= dim < rank:
+        raise call.fail(f"the axis {dim} is out of range for {rank} dims")
+    return dim % rank
 
 
-def axes_of(call: Call, axes: Sequence[int], rank: int) -> list[int]:
+def axes_of(call: Call, dims: Sequence[int], rank: int) -> list[int]:
     """Dims counted from the front."""
-    return [axis_of(call, axis, rank) for axis in axes]
+    return [axis_of(call, dim, rank) for dim in dims]
 
 
-def as_matrix(x: Any, axis: int) -> Any:
-    """The dims before `axis` joined into one, and those from it on into another."""
-    return x.reshape(prod(x.shape[:axis]), prod(x.shape[axis:]))
+def as_matrix(x: Any, dim: int) -> Any:
+    """The dims before `dim` joined into one, and those from it on into another."""
+    return x.reshape(prod(x.shape[:dim]), prod(x.shape[dim:]))
 
 
 def as_tensor(x: Any, device: Any) -> Any:
@@ -51,11 +51,6 @@ def asked_type(call: Call, name: str, default: ElementType | None = None) -> Ele
     if not number and default is not None:
         return default
     return element_type(number, call.title)
-
-
-def positive(index: Any, size: int) -> Any:
-    """Indices of a dim where negative ones count from its end."""
-    return (index < 0).where(index + size, index) if index.dtype.kind == "i" else index
 
 
 def is_text(x: Any) -> bool:

@@ -93,7 +93,7 @@ def mod(call: Call, a: Any, b: Any) -> Any:
 
 
 @operator("Pow", known=(1,))
-def power(call: Call, a: Any, b: Any) -> Any:
+def pow(call: Call, a: Any, b: Any) -> Any:
     """Powers, in the dtype of the base."""
     if isinstance(b, np.ndarray):
         if b.size == 1 and b.ndim <= a.ndim and (a.dtype.kind == "f" or b.dtype.kind in "iu"):

@@ -73,9 +73,9 @@ def flatten(call: Call, x: Any) -> Any:
 
 @operator("Squeeze", host=(1,), stored=(0,))
 @moves_texts
-def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
-    """The dims of size one among `axes`, or all of them, taken away."""
-    chosen = as_ints(axes) if axes is not None else call.ints("axes", None)
+def squeeze(call: Call, x: Any, dim: Any = None) -> Any:
+    """The dims of size one that the second input names, or all of them, taken away."""
+    chosen = as_ints(dim) if dim is not None else call.ints("axes", None)
     if chosen is None:
         gone = [d for d, n in enumerate(x.shape) if n == 1]
     else:
@@ -88,9 +88,9 @@ def squeeze(call: Call, x: Any, axes: Any = None) -> Any:
 
 @operator("Unsqueeze", host=(1,), stored=(0,))
 @moves_texts
-def unsqueeze(call: Call, x: Any, axes: Any = None) -> Any:
+def unsqueeze(call: Call, x: Any, dim: Any = None) -> Any:
     """New dims of size one at `axes` of the result."""
-    chosen: Any = as_ints(axes) if axes is not None else call.ints("axes")
+    chosen: Any = as_ints(dim) if dim is not None else call.ints("axes")
     rank = x.ndim + len(chosen)
     new = axes_of(call, chosen, rank)
     if len(set(new)) < len(new):
@@ -131,6 +131,8 @@ def split(call: Call, x: Any, sizes: Any = None) -> Any:
     lengths = as_ints(sizes) if sizes is not None else call.ints("split", None)
     count = call.int("num_outputs", len(call.wanted))
     if lengths is None:
+        if not 0 < count <= 1 << 16:
+            raise call.fail(f"num_outputs={count}; it must be 1 to {1 << 16}")
         each = -(-x.shape[axis] // count)
         starts = [min(i * each, x.shape[axis]) for i in range(count + 1)]
         lengths = [b - a for a, b in zip(starts, starts[1:], strict=False)]
@@ -146,14 +148,14 @@ def split(call: Call, x: Any, sizes: Any = None) -> Any:
 @operator("Slice", host=(1, 2, 3, 4), stored=(0,))
 @moves_texts
 def take_slice(
-    call: Call, x: Any, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None
+    call: Call, x: Any, starts: Any = None, ends: Any = None, dim: Any = None, steps: Any = None
 ) -> Any:
     """The elements from starts to ends in steps, backwards where a step is negative."""
     if starts is None:
         first, last = call.ints("starts"), call.ints("ends")
         chosen = call.ints("axes", None)
     else:
-        first, last, chosen = as_ints(starts), as_ints(ends), as_ints(axes)
+        first, last, chosen = as_ints(starts), as_ints(ends), as_ints(dim)
     strides = as_ints(steps) or [1] * len(first)
     dims = axes_of(call, chosen if chosen is not None else range(len(first)), x.ndim)
     ranges: list[tuple[int, int, int]] = [(0, n, 1) for n in x.shape]
@@ -176,7 +178,7 @@ def take_slice(
 
 @operator("Pad", host=(1, 2, 3))
 @moves_texts
-def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = None) -> Any:
+def pad(call: Call, x: Any, pads: Any = None, value: Any = None, dim: Any = None) -> Any:
     """Elements added around the edges: a constant, mirrored, the last, or those across."""
     mode = call.choice("mode", "constant", "constant", "reflect", "edge", "wrap")
     widths: Any = as_ints(pads) if pads is not None else call.ints("pads")
@@ -185,7 +187,7 @@ def pad(call: Call, x: Any, pads: Any = None, value: Any = None, axes: Any = Non
     else:
         filling = 0 if value is None else np.asarray(value).reshape(-1)[0].item()
     rank = x.ndim
-    chosen = as_ints(axes)
+    chosen = as_ints(dim)
     dims = axes_of(call, chosen if chosen is not None else range(rank), rank)
     if len(widths) != 2 * len(dims):
         raise call.fail(f"there are {len(widths)} pads for {len(dims)} dims")

@@ -71,7 +71,7 @@ def max_pool(call: Call, x: Any) -> Any:
     empty = any(
         not ((at >= 0) & (at < n)).any(1).all() for at, n in zip(places, sizes, strict=True)
     )
-    rows = [
+    rows: list[tuple[int, ...]] = [
         (k, s, a, d, out, n)
         for k, s, (a, _), d, out, n in zip(
             window.kernel, window.stride, pads, window.dilation, outs, sizes, strict=True

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 from rushlight.core.functional import declared as rl
@@ -44,6 +45,10 @@ class _Layer(NamedTuple):
     batch_first: bool
 
 
+def _applied(fn: Callable[..., Any], a: float | None, b: float | None, x: Any) -> Any:
+    return fn(x, a, b)
+
+
 def _activations(call: Call, usual: list[str], count: int) -> tuple[list[Any], list[Any]]:
     """The functions of each direction, and their names."""
     titles = call.texts("activations", None) or usual * count
@@ -61,7 +66,7 @@ def _activations(call: Call, usual: list[str], count: int) -> tuple[list[Any], l
             None if default is None else numbers[key].pop(0) if numbers[key] else default
             for key, default in zip(("alpha", "beta"), defaults, strict=True)
         )
-        functions.append(lambda x, fn=fn, a=a, b=b: fn(x, a, b))
+        functions.append(partial(_applied, fn, a, b))
     step = len(usual)
     names = [title.lower() for title in titles]
     groups = range(0, len(titles), step)

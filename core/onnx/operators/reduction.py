@@ -167,15 +167,15 @@ def _running(call: Call, x: Any, axis: Any, run: Any, empty: int) -> Any:
 
 
 @operator("CumSum", host=(1,))
-def running_sum(call: Call, x: Any, axis: Any) -> Any:
+def running_sum(call: Call, x: Any, dim: Any) -> Any:
     """Running sums along a dim."""
-    return _running(call, x, axis, rl.cumsum, 0)
+    return _running(call, x, dim, rl.cumsum, 0)
 
 
 @operator("CumProd", host=(1,))
-def running_product(call: Call, x: Any, axis: Any) -> Any:
+def running_product(call: Call, x: Any, dim: Any) -> Any:
     """Running products along a dim."""
-    return _running(call, x, axis, rl.cumprod, 1)
+    return _running(call, x, dim, rl.cumprod, 1)
 
 
 # Operators whose shapes depend on values.

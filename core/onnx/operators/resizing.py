@@ -53,8 +53,8 @@ class _Axis:
 def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
     """Where the new elements lie among the old ones. narrow: in float32, as for nearest ones."""
     cropped = coordinates == "tf_crop_and_resize"
-    dtype = np.float32 if cropped or narrow and not axis.exact else np.float64
-    at = np.arange(axis.out, dtype=dtype)
+    dtype: Any = np.float32 if cropped or narrow and not axis.exact else np.float64
+    at: Array = np.arange(axis.out, dtype=dtype)
     width = axis.scale * axis.n
 
     def scaled(x: Array) -> Array:
@@ -63,7 +63,8 @@ def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
 
     half = dtype(0.5)
     if coordinates == "align_corners":
-        return at * dtype((axis.n - 1) / (width - 1)) if width != 1 else at * 0
+        step: float = dtype((axis.n - 1) / (width - 1)) if width != 1 else 0.0
+        return at * step
     if coordinates == "asymmetric":
         return scaled(at)
     if coordinates == "tf_half_pixel_for_nn":
@@ -76,7 +77,7 @@ def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
         return first * longest + at * (last - first) * longest / np.float32(axis.out - 1)
     if coordinates == "pytorch_half_pixel" and axis.out == 1:
         return at * 0
-    points = scaled(at + half) - half
+    points: Array = scaled(at + half) - half
     if coordinates == "half_pixel_symmetric":
         points = points + axis.n / 2 * (1 - axis.out / width)
     return points
@@ -265,7 +266,7 @@ def grid_sample(call: Call, x: Any, grid: Any) -> Any:
 @operator("AffineGrid", host=(1,))
 def affine_grid(call: Call, theta: Any, size: Any) -> Any:
     """The points of images of a size under affine maps."""
-    return F.affine_grid(theta, as_ints(size), call.flag("align_corners"))
+    return F.affine_grid(theta, as_ints(size) or [], call.flag("align_corners"))
 
 
 @operator("CenterCropPad", host=(1,))

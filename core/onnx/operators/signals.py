@@ -101,12 +101,12 @@ def _real_back(re: Any, im: Any, n: int) -> Any:
     """n real numbers of their frequencies up to the half."""
     bins = n // 2 + 1
     re = _sized(re, bins)
-    cos, sin = _circle(bins, n, n)
+    tables = _circle(bins, n, n)
     twice = np.full((bins, 1), 2.0)
     twice[0] = 1
     if n % 2 == 0:
         twice[-1] = 1
-    cos, sin = (of_data(v * twice / n, dtype=re.dtype, device=re.device) for v in (cos, sin))
+    cos, sin = (of_data(v * twice / n, dtype=re.dtype, device=re.device) for v in tables)
     y = re @ cos
     return y if im is None else y + _sized(im, bins) @ sin
 

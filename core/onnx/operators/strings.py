@@ -40,8 +40,11 @@ def string_concat(call: Call, a: Value, b: Value) -> Any:
     """Each string of `a` with that of `b` behind it, broadcast."""
     left, right = texts_of(call, a, 0), texts_of(call, b, 1)
     shape = np.broadcast_shapes(left.shape, right.shape)
-    if np.prod([float(n) for n in shape]) > _MOST_TEXTS:
-        raise call.fail(f"strings of the shape {shape}; at most {_MOST_TEXTS}")
+    longest = max(map(len, left.reshape(-1)), default=0) + max(
+        map(len, right.reshape(-1)), default=0
+    )
+    if np.prod([float(n) for n in shape]) * max(longest / 16, 1) > _MOST_TEXTS:
+        raise call.fail(f"strings of up to {longest} characters of the shape {shape} are too many")
     pairs = zip(
         np.broadcast_to(left, shape).reshape(-1),
         np.broadcast_to(right, shape).reshape(-1),
@@ -125,8 +128,9 @@ def tf_idf_vectorizer(call: Call, x: Value) -> Any:
     if batch.shape[0] * width > _MOST_TEXTS:
         raise call.fail(f"{batch.shape[0]} rows of {width} n-grams; at most {_MOST_TEXTS}")
     counts = np.zeros((batch.shape[0], width), np.float32)
+    sizes = range(shortest, min(longest, len(call.ints("ngram_counts"))) + 1)
     for row, items in zip(counts, batch.tolist(), strict=True):
-        _count_grams(row, items, grams, range(shortest, longest + 1), skips)
+        _count_grams(row, items, grams, sizes, skips)
     weights = call.floats("weights", None)
     if mode != "TF":
         scale = np.ones(width, np.float32)

@@ -15,7 +15,7 @@ const LONGEST = 1 << 20; // tokens
 export const count = (n) => n.toLocaleString("en");
 
 /** A number of parameters, short. @param {number} n */
-const short = (n) => {
+export const short = (n) => {
   if (n < 1e4) return count(n);
   const [unit, by] = n < 1e6 ? ["k", 1e3] : n < 1e9 ? ["M", 1e6] : ["B", 1e9];
   return `${(n / Number(by)).toPrecision(3)} ${unit}`;
@@ -54,12 +54,7 @@ export function table(id, caption, heads, rows, right = []) {
 /** Shows what the header says. @param {Facts} facts */
 export function showFacts(facts) {
   const { parameters, layers, heads, kvHeads, width, contextLength, experts } = facts;
-  byId("file-title").textContent = facts.name || facts.source;
-  const { requests } = facts;
-  const asked = requests ? `, in ${requests} request${requests === 1 ? "" : "s"}` : "";
-  byId("read-says").textContent = `${size(facts.bytesRead)} of ${size(facts.bytes)} read${asked}`;
-  byId("note").textContent = `Left out: ${count(facts.leftOut)} more files of weights.`;
-  byId("note").hidden = !facts.leftOut;
+  showHead(facts);
   const number = (/** @type {number | null} */ n) => (n === null ? "" : count(n));
   const shared =
     kvHeads === null || kvHeads === heads ? "" : `${count(kvHeads)} of keys and values`;
@@ -76,6 +71,23 @@ export function showFacts(facts) {
     ["Experts", number(experts)],
     ["Vocabulary", facts.vocabulary ? count(facts.vocabulary) : "", "tokens"],
   ]);
+  showTypes(facts);
+}
+
+/** What was read, and the name. @param {Pick<Facts, "name" | "source" | "requests" | "bytesRead" |
+ *  "bytes" | "leftOut">} facts */
+export function showHead(facts) {
+  byId("file-title").textContent = facts.name || facts.source;
+  const { requests } = facts;
+  const asked = requests ? `, in ${requests} request${requests === 1 ? "" : "s"}` : "";
+  byId("read-says").textContent = `${size(facts.bytesRead)} of ${size(facts.bytes)} read${asked}`;
+  byId("note").textContent = `Left out: ${count(facts.leftOut)} more files of weights.`;
+  byId("note").hidden = !facts.leftOut;
+}
+
+/** The tables of types and of metadata. @param {Pick<Facts, "types" | "tensorBytes" | "keys" |
+ *  "metadata">} facts */
+export function showTypes(facts) {
   const rows = facts.types.map(([name, tensors, bytes, numbers]) => {
     const share = facts.tensorBytes ? bytes / facts.tensorBytes : 0;
     const bar = make("span", { class: "meter", "aria-hidden": "true" });

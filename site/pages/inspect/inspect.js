@@ -1,11 +1,15 @@
 // inspect.js: the inspect page: a file is opened by its header, and shown part by part.
 
+import { adapter } from "../rushlight/client.js";
+import { start } from "../shared/device.js";
 import { headOf, kindOf, readable, refused, unlike } from "../shared/opening/kinds.js";
 import { byId, make, pick, size } from "../shared/page.js";
 import { openPython, pythonWords } from "../shared/runtime/python.js";
 import { hideError, phase, showError } from "../shared/status.js";
 import { count, showFacts, showMemory } from "./facts.js";
+import * as onnx from "./onnx.js";
 import { pager } from "./pager.js";
+import * as runs from "./run.js";
 import * as tensors from "./tensors.js";
 
 /**
@@ -15,7 +19,7 @@ import * as tensors from "./tensors.js";
  */
 
 const FORMATS =
-  "Give a .gguf, .safetensors, .pt, .bin, .npz or .npy file, or one of Marian or CTranslate2.";
+  "Give a .gguf, .safetensors, .onnx, .pt, .bin, .npz or .npy file, or one of Marian or CTranslate2.";
 const TOKENS = 60; // of a page of the vocabulary
 /** Tasks with the page that serves each, the one to offer first. */
 const PLACES = /** @type {[task: string, page: string, words: string][]} */ ([
@@ -45,7 +49,7 @@ const tokenSearch = pick("token-search", HTMLInputElement);
 
 /** @type {import("../shared/runtime/python.js").Runtime | null} */
 let runtime = null;
-/** @type {{ inspection: Inspection, given: Given } | null} */
+/** @type {{ inspection: Inspection, given: Given, graph?: onnx.OnnxFile } | null} */
 let current = null;
 /** @type {AbortController | null} */
 let running = null;
@@ -102,6 +106,8 @@ const open = (given) =>
     await check(given);
     byId("needs").textContent = "";
     phase("Starting Python…", null);
+    onnx.showParts(onnx.isOnnx(given));
+    if (onnx.isOnnx(given)) return openGraph(given, signal);
     const inspection = await rushlight().inspect(given, { signal, onProgress: tell });
     current = { inspection, given };
     const { facts } = inspection;
@@ -123,9 +129,47 @@ const open = (given) =>
     showUse(given, fit);
   }));
 
+/** The same of an ONNX file. @param {Given} given @param {AbortSignal} signal */
+async function openGraph(given, signal) {
+  const file = await onnx.OnnxFile.open(rushlight(), given, { signal, onProgress: tell });
+  current = { inspection: /** @type {any} */ (file), given, graph: file };
+  tensors.list(file.facts, (number) => void choose(number));
+  byId("vocabulary").hidden = byId("template").hidden = true;
+  byId("found").hidden = false;
+  byId("said").textContent = `${file.facts.source} is open.`;
+  runs.showSizes({}, () => {});
+  runs.showInputs(file);
+  phase("Finding the shapes…", null);
+  const { sizes } = await file.measure({}, { signal });
+  runs.showSizes(sizes, () => void resize());
+  await onnx.show(file, (number) => void choose(number));
+}
+
+/** Shapes and costs for other sizes. */
+async function resize() {
+  const file = current?.graph;
+  if (!file) return;
+  await run(async (signal) => {
+    phase("Finding the shapes…", null);
+    await file.measure(runs.sizes(), { signal });
+    onnx.showCosts();
+    await onnx.plant();
+  });
+}
+
+/** Runs the graph. */
+async function runGraph() {
+  const file = current?.graph;
+  if (!file) return;
+  await run(async (signal) => {
+    phase("Reading the weights…", null);
+    await runs.run(file, { signal, onProgress: tell });
+  });
+}
+
 /** Refuses what cannot be a file of weights, in words. @param {Given} given */
 async function check(given) {
-  if (!Array.isArray(given) || given.length !== 1) return;
+  if (!Array.isArray(given) || given.length !== 1 || onnx.isOnnx(given)) return;
   const [file] = given;
   const head = await headOf(file);
   const kind = kindOf(head);
@@ -134,8 +178,12 @@ async function check(given) {
   if (other && !index) throw refused(unlike(file, kind, "weight file"), FORMATS);
 }
 
-/** @param {Progress} progress */
-function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0 }) {
+/** @param {Progress & { loaded?: number }} progress */
+function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0, loaded }) {
+  if (loaded !== undefined) {
+    return phase("Reading the weights", all ? loaded / all : null, `${size(loaded)} of ${size(all)}`);
+  }
+  if (!stage && total) return phase("Running", done / total, `${done} of ${total} nodes`);
   if (stage === "tensor") {
     phase("Reading the tensor", total ? done / total : null, `${size(done)} of ${size(total)}`);
   } else phase(`Reading the header of ${file}`, null, `${size(bytes)} of ${size(all)}`);
@@ -284,6 +332,7 @@ for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
   });
 }
 byId("stop").addEventListener("click", () => running?.abort());
+byId("run").addEventListener("click", () => void runGraph());
 byId("render").addEventListener("click", () => void render());
 /** @type {ReturnType<typeof setTimeout> | undefined} */
 let typing;
@@ -294,6 +343,7 @@ tokenSearch.addEventListener("input", () => {
 document.documentElement.dataset.state = "empty";
 void pythonWords("The first file").then((words) => (byId("needs").textContent = words));
 void offerSamples();
+void start(adapter, () => {});
 const named = new URLSearchParams(location.search).get("model");
 if (named) {
   address.value = named;

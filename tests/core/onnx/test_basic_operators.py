@@ -1,4 +1,4 @@
-"""The basic operators of ONNX: agree with onnxruntime over opsets, dtypes, attributes and shapes."""
+"""The basic operators of ONNX: agree with onnxruntime over opsets, dtypes and shapes."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import rushlight as rl
+from rushlight.core.onnx import load
 
 Array = npt.NDArray[Any]
 RNG = np.random.default_rng(7)
@@ -70,8 +71,8 @@ def model_of(case: Case) -> onnx.ModelProto:
 
 
 def results_of(case: Case, device: str = "cpu") -> list[Array]:
-    """What rl.onnx gives, the second time, which replays what the first captured."""
-    module = rl.onnx.load(model_of(case).SerializeToString(), device=device)
+    """What the module gives, the second time, which replays what the first captured."""
+    module = load(model_of(case).SerializeToString(), device=device)
     given = [np.asarray(a) for i, a in enumerate(case.inputs) if i not in case.constants]
     module(*given)
     results = module(*given)
@@ -231,10 +232,12 @@ def test_integers_stay_exact(dtype: Any) -> None:
     a, b = whole(3, 4, low=low, dtype=dtype), whole(4, low=1, dtype=dtype)
     for op in ("Add", "Mul", "Div", "Max", "Mod"):
         check(Case(op, 14, [a, b]))
-    check(Case("Pow", 15, [a, b % 4]))
+    if dtype in (np.int32, np.int64):
+        check(Case("Pow", 15, [a, b % 4]))
     check(Case("Clip", 13, [a, np.array(1, dtype), np.array(4, dtype)]))
     check(Case("ReduceMean", 18, [whole(3, 4, dtype=np.int32), ints(1)]))
-    check(Case("TopK", 11, [a, ints(2)], {}, (), 2))
+    if dtype in (np.int32, np.int64):  # onnxruntime has no others
+        check(Case("TopK", 11, [a, ints(2)], {}, (), 2))
 
 
 @pytest.mark.parametrize("signed", [False, True])
@@ -266,7 +269,7 @@ def test_narrow_floats_round_to_even(device: str, kind: int) -> None:
     values = np.concatenate([values, halves])
     wanted = values.astype(NARROW[kind]).astype(np.float32)
     case = Case("Cast", 23, [values], {"to": kind, "saturate": 0})
-    module = rl.onnx.load(model_of(case).SerializeToString(), device=device)
+    module = load(model_of(case).SerializeToString(), device=device)
     np.testing.assert_array_equal(module(values).float().numpy(), wanted)
 
 
@@ -275,22 +278,22 @@ def test_a_narrow_weight_is_used_as_it_is_stored(device: str) -> None:
     for rows in (1, 40):
         x = RNG.standard_normal((rows, 96)).astype(np.float16)
         case = Case("MatMul", 17, [x, weight], {}, (1,))
-        module = rl.onnx.load(model_of(case).SerializeToString(), device=device)
+        module = load(model_of(case).SerializeToString(), device=device)
         assert module.weights["in1"].dtype is rl.float16
         wanted = x.astype(np.float32) @ weight.astype(np.float32)
         np.testing.assert_allclose(module(x).float().numpy(), wanted, rtol=2e-3, atol=2e-3)
         module.requires_grad_()
         module(x).float().sum().backward()
-        grad = module.weights["in1"].grad.float().numpy()
-        np.testing.assert_allclose(grad[:, 0], x.astype(np.float32).sum(0), rtol=1e-2, atol=1e-2)
+        grad = module.weights["in1"].grad
+        assert grad is not None
+        columns = grad.float().numpy()
+        np.testing.assert_allclose(columns[:, 0], x.astype(np.float32).sum(0), rtol=1e-2, atol=1e-2)
 
 
 def test_random_numbers_differ_by_run_and_agree_by_seed(device: str) -> None:
     like = np.zeros((1000,), np.float32)
     case = Case("RandomUniformLike", 17, [like], {"seed": 1.5, "low": 2.0, "high": 4.0})
-    first, again = (
-        rl.onnx.load(model_of(case).SerializeToString(), device=device) for _ in range(2)
-    )
+    first, again = (load(model_of(case).SerializeToString(), device=device) for _ in range(2))
     draws = [first(like).numpy() for _ in range(2)]
     assert (draws[0] != draws[1]).any()
     np.testing.assert_array_equal(again(like).numpy(), draws[0])
@@ -330,6 +333,6 @@ def test_errors_name_node_and_value(case: Case, message: str) -> None:
         [numpy_helper.from_array(case.inputs[i], names[i]) for i in case.constants],
     )
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", case.opset)])
-    module = rl.onnx.load(model.SerializeToString(), device="cpu")
+    module = load(model.SerializeToString(), device="cpu")
     with pytest.raises(rl.FormatError, match=f"{case.op} .*{message}"):
         module(*[a for i, a in enumerate(case.inputs) if i not in case.constants])

@@ -106,7 +106,7 @@ def test_loops_of_endless_turns_are_refused(
     inputs = {"go": np.array(True), "x": np.ones(3, np.float32)}
 
     def run() -> None:
-        with pytest.raises(rl.FormatError, match="Loop.*more than 2000000 nodes"):
+        with pytest.raises(rl.FormatError, match="Loop.*more than 1000000 nodes"):
             module(n=np.array(2**62, np.int64), **inputs)
 
     assert count_steps(run) < 100_000

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core.onnx.element_types import of_dtype
 from rushlight.core.onnx.export.graph import FLOAT, INT64, Graph, carried, emits
-from rushlight.core.onnx.export.integers import Dim, Int, combined, evaluate
+from rushlight.core.onnx.export.integers import Combined, Dim, Int, Real, combined, evaluate
 from rushlight.core.onnx.export.joining import Step, constant_int
 from rushlight.core.onnx.export.nodes.elementwise import number_of
 
@@ -303,7 +303,11 @@ def cat(g: Graph, s: Step) -> str:
 @emits("full", exact=True)
 def full(g: Graph, s: Step) -> str:
     """ConstantOfShape."""
-    dtype, shape = g.dtype(s.out), s.attrs["shape"]
+    dtype, shape, told = g.dtype(s.out), s.attrs["shape"], s.attrs["value"]
+    if isinstance(told, Real | Dim | Combined):
+        kind = number_of(dtype)
+        one = g.real(told, dtype) if isinstance(told, Real) else g.cast(g.int(told), INT64, kind)
+        return g.op("Expand", one, g.ints(shape)) if shape else g.reshape(one, [])
     value = np.array(s.attrs["value"]).astype(carried(dtype).numpy)
     if all(isinstance(n, int) for n in shape) and math.prod(shape) <= 1:
         return g.constant(np.full(shape, value))

@@ -11,7 +11,9 @@ from rushlight.core.onnx.export.graph import INT64, Graph, emits
 from rushlight.core.onnx.export.integers import Dim, Int, combined
 from rushlight.core.onnx.export.joining import Step
 from rushlight.core.onnx.export.nodes.elementwise import number_of
-from rushlight.core.onnx.export.nodes.movement import first
+from rushlight.core.onnx.export.nodes.movement import first, size_at
+from rushlight.core.onnx.export.nodes.reductions import reduce
+from rushlight.core.onnx.export.recording import array_of
 
 
 @emits("matmul")
@@ -222,15 +224,43 @@ def resample(g: Graph, s: Step) -> str:
     assert value is not None
     at, bits = g.array(places), g.array(weight)
     if at is None or bits is None:
-        raise g.fail(s, "has a table that depends on a free size; leave that size fixed")
+        return _windows(g, s)
     dim, rank = s.attrs["dim"], g.rank(value)
     real = bits.view(np.float32 if bits.dtype.itemsize == 4 else np.float64)
     real = np.where(at < 0, 0, real)
     picked = g.op("Gather", g.get(value), g.constant(np.maximum(at, 0)), axis=dim)
     shape = [1] * dim + list(at.shape) + [1] * (rank - dim - 1)
     factor = g.constant(real.reshape(shape), g.dtype(value))
-    from rushlight.core.onnx.export.nodes.reductions import reduce
+    return reduce(g, "ReduceSum", g.op("Mul", picked, factor), (dim + 1,), False)
 
+
+def _windows(g: Graph, s: Step) -> str:
+    """Sums over windows at equal steps, as a mean pool's without padding, along a free size."""
+    value, places, weight = s.inputs[:3]
+    assert value is not None and places is not None and weight is not None
+    error = g.fail(s, "has a table that depends on a free size; leave that size fixed")
+    tables: list[tuple[Any, Any]] = []
+    for trace in g.joined.traces:
+        held = trace.values[places].tensor, trace.values[weight].tensor
+        if held[0] is None or held[1] is None or held[0].device.type == "meta":
+            raise error
+        tables.append((array_of(held[0]), array_of(held[1])))
+    first_at, first_bits = tables[0]
+    step = int(first_at[1, 0] - first_at[0, 0]) if len(first_at) > 1 else 1
+    row, weights = first_at[0], first_bits[0]
+    for at, bits in tables:
+        ladder = np.arange(len(at))[:, None] * step + row
+        if at.shape != ladder.shape or (at != ladder).any() or (bits != weights).any():
+            raise error
+    dim, rank = s.attrs["dim"], g.rank(value)
+    count = combined("Add", combined("Div", combined("Sub", size_at(g, value, dim),
+                     int(row[-1]) + 1), step), 1)  # fmt: skip
+    starts = g.axes("Unsqueeze", g.range(0, step, count), 1)
+    index = g.op("Add", starts, g.constant(row.reshape(1, -1).astype(np.int64)))
+    picked = g.op("Gather", g.get(value), index, axis=dim)
+    real = weights.view(np.float32 if weights.dtype.itemsize == 4 else np.float64)
+    shape = [1] * (dim + 1) + [len(real)] + [1] * (rank - dim - 1)
+    factor = g.constant(real.reshape(shape), g.dtype(value))
     return reduce(g, "ReduceSum", g.op("Mul", picked, factor), (dim + 1,), False)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from rushlight.core.basis.dtype import int64
@@ -60,7 +61,8 @@ def added(first: Any, second: Any) -> Any:
 
 def scale_of(call: Call, features: int) -> float:
     """The attribute `scale`; one over the root of the features where it is 0 or missing."""
-    return call.float("scale", 0.0) or float(features) ** -0.5
+    told: float = call.float("scale", 0.0)
+    return told or 1 / math.sqrt(max(features, 1))
 
 
 def written(buffer: Any, new: Any, start: Any) -> Any:
@@ -230,7 +232,7 @@ def decoder_attention(
     return heads_attention(call, parts, mask, attention_bias, [past_key, past_value], past_length)
 
 
-def _padded(x: Any, offsets: Any, batch: int, length: int) -> Any:
+def padded_tokens(x: Any, offsets: Any, batch: int, length: int) -> Any:
     """Tokens (count, features) at their places, (batch, length, features); zeros elsewhere."""
     count, width = x.shape
     spots = offsets.reshape(-1)[:count].to(int64)
@@ -243,7 +245,7 @@ def _packed_attention(call: Call, parts: list[Any], offsets: Any, ends: Any, bia
     """Attention of tokens without padding, by sequences that end at `ends`."""
     heads, (batch, length) = call.int("num_heads"), offsets.shape
     count = parts[0].shape[0]
-    q, k, v = (split_heads(_padded(p, offsets, batch, length), heads) for p in parts)
+    q, k, v = (split_heads(padded_tokens(p, offsets, batch, length), heads) for p in parts)
     lengths = (ends[1:] - ends[:-1]).to(int64)
     scale = scale_of(call, q.shape[-1])
     wide = joined_heads(rl.attention(q, k, v, scale=scale, bias=bias, kv_lengths=lengths))
@@ -298,21 +300,16 @@ def group_query_attention(
     past_value: Any,
     lengths: Any,
     total: Any,
-    cos: Any = None,
-    sin: Any = None,
-    places: Any = None,
-    bias: Any = None,
-    sinks: Any = None,
-    key_scale: Any = None,
-    value_scale: Any = None,
-    query_norm: Any = None,
-    key_norm: Any = None,
-    query_lengths: Any = None,
+    *rest: Any,
 ) -> Any:
     """Attention whose key heads serve groups of query heads, with a cache and rotary positions.
 
     lengths: of each row, the keys up to the last query less one. total: the most keys of a row.
+    rest: angles, positions, a bias, sinks, scales of a quantized cache, weights of norms, counts.
     """
+    inputs = [*rest, *[None] * (10 - len(rest))]
+    cos, sin, places, bias, sinks, key_scale, value_scale = inputs[:7]
+    query_norm, key_norm, query_lengths = inputs[7:]
     if key_scale is not None or value_scale is not None:
         raise call.fail("a quantized cache (k_scale, v_scale) is not supported")
     if query_lengths is not None or call.flag("sliding_window_cache"):
@@ -405,3 +402,26 @@ def _grouped(
     if kind and len(call.wanted) > 3:
         raise call.fail("the output of scores (qk_output) is not supported")
     return [joined_heads(result)]
+
+
+@contrib("GatedRelativePositionBias")
+def gated_position_bias(
+    call: Call,
+    query: Any,
+    query_bias: Any,
+    places: Any,
+    weight: Any,
+    bias: Any,
+    factor: Any,
+    offsets: Any = None,
+) -> Any:
+    """A bias of positions (1, heads, length, length), each query's row times a gate of its own."""
+    heads = call.int("num_heads")
+    total = query + query_bias
+    if offsets is not None:
+        total = padded_tokens(total, offsets, *offsets.shape)
+    gates = rl.matmul(split_heads(total, heads), weight) + bias
+    halves = gates.reshape(*gates.shape[:-1], 2, gates.shape[-1] // 2)
+    opened = rl.sigmoid(rl.sum(halves, -1))
+    first, second = opened[..., :1], opened[..., 1:]
+    return (first * (second * factor - 1.0) + 2.0) * places

@@ -57,7 +57,7 @@ def activated(call: Call, first: Any, third: Any) -> Any:
             first, third = rl.clamp(first, max=limit), rl.clamp(third, -limit, limit)
         gate = first if alpha == 1.0 else first * alpha
         return first * rl.sigmoid(gate) * (third + beta if beta else third)
-    plain = {
+    plain: Any = {
         "relu": rl.relu, "gelu": F.gelu, "silu": F.silu, "identity": lambda x: x,
         "relu2": lambda x: rl.square(rl.relu(x)),
     }[kind]  # fmt: skip

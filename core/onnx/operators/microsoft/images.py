@@ -1,4 +1,4 @@
-"""Operators of com.microsoft on images: sampling, crops, pools and convolutions of other layouts."""
+"""Operators of com.microsoft on images and positions: sampling, crops, pools of other layouts."""
 
 from __future__ import annotations
 

@@ -185,7 +185,7 @@ def quantized_leaky_relu(
 def quantized_softmax(
     call: Call, x: Any, x_scale: Any, x_zero: Any, scale: Any, zero: Any = None
 ) -> Any:
-    """Softmax of a quantized tensor, quantized again: over a dim, before opset 13 over all from it."""
+    """Softmax of a quantized tensor, quantized again: over `axis`, before opset 13 all from it."""
     version = call.int("opset")
     axis = call.int("axis", -1)
     axis = axis % x.ndim if x.ndim else 0
@@ -292,7 +292,7 @@ def quantized_embed_norm(call: Call, ids: Any, segments: Any, *rest: Any) -> Any
     scales, zeros = rest[6:11], rest[11:16]
     length = ids.shape[1]
     places = rl.arange(length, device=ids.device, dtype=int64)
-    total = 0.0
+    total: Any = 0.0
     for index, table, scale, zero in zip(
         (ids, places, segments), tables, scales, zeros, strict=False
     ):
