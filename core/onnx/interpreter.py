@@ -386,6 +386,8 @@ class Interpreter:
         out: list[Value | None] = []
         for place, data in enumerate(results):
             kind = call.result_kinds[place] if call.result_kinds else None
+            if isinstance(data, bool | int | float | np.generic):
+                data = np.asarray(data)
             if isinstance(data, np.ndarray) and data.dtype.kind == "O" and data.size > _MOST_TEXTS:
                 raise call.fail(f"a result of {data.size} strings; at most {_MOST_TEXTS}")
             out.append(None if data is None else Value(data, kind or _kind(call, data)))

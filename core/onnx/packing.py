@@ -162,7 +162,12 @@ class _Packer:
                 self.reads[info.name] += 1
             for node in graph.nodes:
                 self.reads.update(n for n in node.inputs if n)
-                if node.op == "Reshape" and not node.domain and node.inputs[0] in self.records:
+                if (
+                    node.op == "Reshape"
+                    and not node.domain
+                    and node.inputs[:1]
+                    and node.inputs[0] in self.records
+                ):
                     self.turned[node.outputs[0]] = node, graph
         for graph in graphs:
             for node in list(graph.nodes):

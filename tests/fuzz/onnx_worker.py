@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 import rushlight as rl
+from rushlight.core.basis.errors import PlaceError, SizeError
 
 worker: Any = importlib.import_module("worker")
 ROOM = 1 << 30
@@ -47,7 +48,7 @@ def outcome_of(content: bytes) -> str:
             module = rl.onnx.load(content)
             module(**{info.name: value_of(info.type) for info in module.inputs})
         return "ran"
-    except (rl.FormatError, rl.DeviceMemoryError) as error:
+    except (rl.FormatError, rl.DeviceMemoryError, SizeError, PlaceError) as error:
         return "refused" if str(error) else "refused without a word"
     except (ValueError, TypeError) as error:
         # Of inputs that the changed file does not take.

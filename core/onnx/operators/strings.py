@@ -128,8 +128,9 @@ def tf_idf_vectorizer(call: Call, x: Value) -> Any:
     if batch.shape[0] * width > _MOST_TEXTS:
         raise call.fail(f"{batch.shape[0]} rows of {width} n-grams; at most {_MOST_TEXTS}")
     counts = np.zeros((batch.shape[0], width), np.float32)
+    sizes = range(shortest, min(longest, len(call.ints("ngram_counts"))) + 1)
     for row, items in zip(counts, batch.tolist(), strict=True):
-        _count_grams(row, items, grams, range(shortest, longest + 1), skips)
+        _count_grams(row, items, grams, sizes, skips)
     weights = call.floats("weights", None)
     if mode != "TF":
         scale = np.ones(width, np.float32)

@@ -300,21 +300,16 @@ def group_query_attention(
     past_value: Any,
     lengths: Any,
     total: Any,
-    cos: Any = None,
-    sin: Any = None,
-    places: Any = None,
-    bias: Any = None,
-    sinks: Any = None,
-    key_scale: Any = None,
-    value_scale: Any = None,
-    query_norm: Any = None,
-    key_norm: Any = None,
-    query_lengths: Any = None,
+    *rest: Any,
 ) -> Any:
     """Attention whose key heads serve groups of query heads, with a cache and rotary positions.
 
     lengths: of each row, the keys up to the last query less one. total: the most keys of a row.
+    rest: angles, positions, a bias, sinks, scales of a quantized cache, weights of norms, counts.
     """
+    inputs = [*rest, *[None] * (10 - len(rest))]
+    cos, sin, places, bias, sinks, key_scale, value_scale = inputs[:7]
+    query_norm, key_norm, query_lengths = inputs[7:]
     if key_scale is not None or value_scale is not None:
         raise call.fail("a quantized cache (k_scale, v_scale) is not supported")
     if query_lengths is not None or call.flag("sliding_window_cache"):

@@ -55,9 +55,9 @@ def gather_nd(call: Call, data: Any, indices: Any) -> Any:
 
 
 @contrib("ExpandDims", host=(1,))
-def expand_dims(call: Call, x: Any, axis: Any) -> Any:
+def unsqueeze(call: Call, x: Any, dim: Any) -> Any:
     """The input with a new dim of size one."""
-    return x.unsqueeze(int(axis.reshape(-1)[0]))
+    return x.unsqueeze(int(dim.reshape(-1)[0]))
 
 
 @contrib("Unique", dynamic=True)
