@@ -56,7 +56,7 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
             source.close()
     where = as_device(device)
     module = OnnxModule(model, weights, source.name)
-    return module if where.type == "cpu" else module.to(device=where)
+    return module.to(device=where)
 
 
 def open_model(file: Any) -> tuple[Source, bool, Model]:

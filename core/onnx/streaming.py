@@ -75,7 +75,7 @@ async def load_async(
         if source is not file:
             source.close()
     module = OnnxModule(model, weights, source.name)
-    return module if where.type == "cpu" else module.to(device=where)
+    return module.to(device=where)
 
 
 async def open_model_async(file: Any) -> tuple[Source, Model]:
