@@ -51,11 +51,11 @@ def lines(summary: Summary) -> list[str]:
     out += [f"metadata  {key}: {value[:200]}" for key, value in summary.metadata.items()]
     if summary.refused:
         return [*out, *(f"refused   {why}" for why in summary.refused)]
-    if summary.failure:
-        return [*out, f"costs     not known: {summary.failure}"]
     chosen = ", ".join(f"{name}={n}" for name, n in summary.sizes.items())
     if chosen:
         out.append(f"sizes     {chosen} (--size name=N sets them)")
+    if summary.failure:
+        return [*out, f"costs     not known for these sizes: {summary.failure}"]
     out.append(
         f"a run     {len(summary.costs)} operators, {summary.operations / 1e9:.3g} G operations, "
         f"{size(summary.peak)} between operators at most"

@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from rushlight.core.onnx.proto import ValueInfo
 
 _ARRAYS = (".npy", ".npz")
-_FREE_SIDE = 224  # of an image where the file says no size
 _INPUT = typer.Option(
     "--input", "-i", help="name=value: an image, .npy or .npz file, JSON, or a text. @FILE: a text."
 )
@@ -198,6 +197,7 @@ def pixels(info: ValueInfo, path: Path) -> Any:
 
 def _random(info: ValueInfo, sizes: dict[str, int]) -> Any:
     import rushlight as rl
+    from rushlight.core.onnx.summary import usual_size
 
     kind = info.type.kind if info.type is not None else None
     shape = info.type.shape if info.type is not None else None
@@ -205,8 +205,8 @@ def _random(info: ValueInfo, sizes: dict[str, int]) -> Any:
         raise typer.BadParameter(f"input {info.name!r} is {info.type}: it cannot be made up")
     counts = []
     for place, size in enumerate(shape):
-        usual = 1 if place == 0 else _FREE_SIDE if len(shape) == 4 else 16
         named = size if isinstance(size, str) else f"{info.name}.{place}"
+        usual = usual_size(info, place)
         counts.append(size if isinstance(size, int) else sizes.get(named, usual))
     generator = rl.Generator().manual_seed(0)
     if kind.is_float:

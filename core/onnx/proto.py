@@ -100,6 +100,9 @@ class ValueInfo:
     name: str
     type: ValueType | None
 
+    def __repr__(self) -> str:
+        return f"{self.name}: {self.type}"
+
 
 @dataclass(slots=True)
 class Attribute:

@@ -21,7 +21,7 @@ from rushlight.core.onnx.weights import is_weight, plain, small_arrays
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 
-_FREE = 16  # the size that is taken for a free one, but for the first, which is taken as 1
+_FREE, _FREE_SIDE = 16, 224  # the sizes that are taken for free ones, and for those of images
 _PRODUCTS = frozenset(
     ("MatMul", "Gemm", "FusedMatMul", "MatMulInteger", "MatMulNBits", "QLinearMatMul", "Attention",
      "FusedGemm", "DynamicQuantizeMatMul", "MatMulIntegerToFloat")
@@ -84,7 +84,7 @@ def inspect(file: Any, sizes: Mapping[str, int] | None = None) -> Summary:
     """Tell of an ONNX file: operators, opsets, what would be refused, memory, the cost per node.
 
     file: as `load` takes it. sizes: of free dims by their names, or "input.dim" such as
-    "pixel_values.2" for those without one; others are taken as 1 where they come first, else 16.
+    "pixel_values.2" for those without one; others are taken as `usual_size` says.
     Nothing is run and no weight is read. FormatError for what is no ONNX model; ValueError for a
     size that is not positive.
     """
@@ -179,11 +179,20 @@ def _shape(info: ValueInfo, sizes: Mapping[str, int], chosen: dict[str, int]) ->
         if isinstance(size, int):
             out.append(size)
             continue
-        name = size or f"{info.name}.{place}"
-        usual = 1 if place == 0 or "batch" in name else _FREE
+        named = isinstance(size, str) and any(map(str.isalpha, size))
+        name = size if named and size else f"{info.name}.{place}"
+        usual = usual_size(info, place)
         chosen.setdefault(name, sizes.get(name, sizes.get(f"{info.name}.{place}", usual)))
         out.append(chosen[name])
     return tuple(out)
+
+
+def usual_size(info: ValueInfo, place: int) -> int:
+    """What is taken for the free size of a dim: 1 for a batch, 224 for a side of images, else 16."""
+    shape = info.type.shape if info.type is not None and info.type.shape is not None else ()
+    if place == 0 or "batch" in str(shape[place]):
+        return 1
+    return _FREE_SIDE if len(shape) == 4 else _FREE
 
 
 def _walk(summary: Summary, model: Model, plan: Plan, inputs: Mapping[str, Any]) -> None:
