@@ -30,7 +30,10 @@ def facts(summary: Summary) -> dict[str, Any]:
     told = vars(summary) | {
         "inputs": {i.name: str(i.type) for i in summary.inputs},
         "outputs": {o.name: str(o.type) for o in summary.outputs},
-        "costs": [vars(cost) for cost in summary.costs],
+        "costs": [
+            {name: getattr(cost, name) for name in ("title", "op", "shape", "operations", "nbytes")}
+            for cost in summary.costs
+        ],
         "operations": summary.operations,
     }
     return told

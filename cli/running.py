@@ -71,7 +71,7 @@ def run(
                 {
                     "outputs": {name: _facts(value) for name, value in outputs.items()},
                     "seconds": {"load": round(loading, 4), "run": round(seconds, 6)},
-                    **({"nodes": [vars(n) for n in slowest]} if times else {}),
+                    **({"nodes": [_node(n) for n in slowest]} if times else {}),
                 }
             )
         )
@@ -244,6 +244,10 @@ def _facts(value: Any) -> Any:
         return value.tolist() if hasattr(value, "tolist") else value
     flat = value.detach().host_values().reshape(-1)
     return {"dtype": value.dtype.name, "shape": list(value.shape), "values": flat[:1000].tolist()}
+
+
+def _node(node: Any) -> dict[str, Any]:
+    return {name: getattr(node, name) for name in ("title", "op", "shape", "seconds")}
 
 
 def _write(path: Path, outputs: dict[str, Any]) -> None:
