@@ -337,7 +337,7 @@ class OnnxModule(Module):
         kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
-                name: _array(value, known and known.get(name))
+                name: _array(value, known.get(name) if known else None)
                 if name in self._static and isinstance(value, Tensor)
                 else value
                 for name, value in given.items()
