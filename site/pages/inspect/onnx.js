@@ -291,12 +291,14 @@ export function colourByTime(seconds) {
 function matches() {
   const words = search.value.trim().toLowerCase();
   if (!words || !file || !tree) return [];
-  const { leaves } = tree;
+  const { leaves, producer } = tree;
   return file.graph.nodes
     .map((row, i) => ({ row, i }))
     .filter(({ row: [op, , name, inputs, outputs], i }) =>
       leaves.has(i) &&
-      [op, name, ...inputs, ...outputs].some((text) => text.toLowerCase().includes(words)),
+      [op, name, ...inputs.filter((v) => !producer.has(v)), ...outputs].some((text) =>
+        text.toLowerCase().includes(words),
+      ),
     )
     .map(({ i }) => i);
 }
