@@ -355,9 +355,9 @@ def grouped(folder: Path) -> None:
     (folder / "onnx").mkdir(parents=True)
     onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8),
               folder / "onnx" / "model.onnx")  # fmt: skip
-    config = T.LlamaConfig(**{**_CHAIN, "hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": 2,
-                              "num_key_value_heads": 1,
-                              "max_position_embeddings": 64})  # fmt: skip
+    sizes = {"hidden_size": width, "num_hidden_layers": 1, "num_attention_heads": heads}
+    sizes |= {"num_key_value_heads": kv, "max_position_embeddings": 64}
+    config = T.LlamaConfig(**{**_CHAIN, **sizes})
     config.architectures = ["LlamaForCausalLM"]
     config.save_pretrained(folder)
     tokenizer(False).save_pretrained(folder)

@@ -50,7 +50,8 @@ await ask('outliers', 'text-generation', 'outliers', ['the candle is'], { max_ne
 await ask('grouped', 'text-generation', 'grouped', ['the candle is'], { max_new_tokens: 8 });
 await ask('opt', 'text-generation', 'opt', ['the candle is'], { max_new_tokens: 12 });
 await ask('t5', 'text2text-generation', 't5', [text], { max_new_tokens: 12 });
-await ask('bart', 'text2text-generation', 'bart', [text], { max_new_tokens: 12, min_new_tokens: 11 });
+const least = { max_new_tokens: 12, min_new_tokens: 11 };
+await ask('bart', 'text2text-generation', 'bart', [text], least);
 
 // Pixels that both sides make: no file, so no decoder.
 const [height, width] = [20, 24];
@@ -72,7 +73,8 @@ const looked = await (await AutoProcessor.from_pretrained('depth'))(square);
 answers.depth = (await depth(looked)).predicted_depth.tolist()[0].slice(0, 4);
 const sam = await SamModel.from_pretrained('sam', { dtype: 'fp32' });
 const processor = await AutoProcessor.from_pretrained('sam');
-const large = new RawImage(new Uint8ClampedArray(32 * 32 * 3).map((_, i) => (i * 37) % 256), 32, 32, 3);
+const dots = new Uint8ClampedArray(32 * 32 * 3).map((_, i) => (i * 37) % 256);
+const large = new RawImage(dots, 32, 32, 3);
 const prompted = await processor(large, { input_points: [[[9, 12]]] });
 const seen = await sam(prompted);
 answers.sam = { scores: seen.iou_scores.tolist(), masks: seen.pred_masks.tolist() };
