@@ -107,14 +107,14 @@ def _ends(g: Graph, value: int) -> Any:
     return whole
 
 
-class _Shapes:
+class _Shapes(Sequence[Sequence[int]]):
     """The shapes of all values in one trace."""
 
     def __init__(self, shapes: Any, trace: int) -> None:
         self.shapes, self.trace = shapes, trace
 
-    def __getitem__(self, value: int) -> tuple[int, ...]:
-        return self.shapes[value][self.trace]  # type: ignore[no-any-return]
+    def __getitem__(self, value: Any) -> Any:
+        return self.shapes[value][self.trace]
 
     def __len__(self) -> int:
         return len(self.shapes)
