@@ -66,6 +66,9 @@ def form_of(model: Model, task: str | None = None) -> OnnxForm:
 class _Bound(Module):
     """A function of a model, which keeps the names of the model's parameters."""
 
+    model: Model
+    fn: Callable[..., Any]
+
     def __init__(self, model: Model, fn: Callable[..., Any]) -> None:
         super().__init__()
         object.__setattr__(self, "model", model)
@@ -231,7 +234,7 @@ KINDS = {
 def _pixels(model: Any, batch: int = 2) -> Tensor:
     height, width = getattr(model, "image_size", None) or (224, 224)
     spec = getattr(model, "image", None)
-    channels = getattr(spec, "channels", None) or getattr(model.config, "num_channels", 3)
+    channels: Any = getattr(spec, "channels", None) or getattr(model.config, "num_channels", 3)
     draws = np.random.default_rng(4).normal(size=(batch, int(channels), height, width))
     return from_numpy(draws.astype(np.float32)).to(model.device)
 

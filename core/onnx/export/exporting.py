@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from rushlight.core.basis.errors import brief
 from rushlight.core.nn.module import Module
 from rushlight.core.onnx.element_types import of_dtype
 from rushlight.core.onnx.export import nodes as _nodes
@@ -255,7 +254,7 @@ def _from(
                     raise reason
             raise ExportError(
                 f"onnx.export: the size {name!r} is asked to be free, but only {first[name]} "
-                f"works: at others the function raises {brief(str(reasons[0]), 300)}"
+                f"works: at others the function raises {str(reasons[0])[:300]}"
             )
         others[name] = good
     if len(first) > 1:
@@ -281,7 +280,7 @@ def _symbols(
         for axis, text in dims.items():
             if text.isidentifier():
                 places.setdefault(text, Dim(names.index(tensor), axis))
-    by_place = []
+    by_place: list[tuple[tuple[int, ...], Int]] = []
     for place in places.values():
         assert isinstance(place, Dim)
         series = tuple(t.inputs[place.value].shape[place.axis] for t in traces)

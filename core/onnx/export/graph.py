@@ -228,14 +228,14 @@ class Graph:
     def range(self, start: Int, step: Int, count: Int) -> str:
         """start, start + step, ...: `count` integers, int64."""
         zero, one = self.constant(np.int64(0)), self.constant(np.int64(1))
-        places = self.op("Range", zero, self.int(count, scalar=True), one)
+        places = self.op("Range", zero, self.number(count, scalar=True), one)
         if step != 1:
-            places = self.op("Mul", places, self.int(step, scalar=True))
-        return places if start == 0 else self.op("Add", places, self.int(start, scalar=True))
+            places = self.op("Mul", places, self.number(step, scalar=True))
+        return places if start == 0 else self.op("Add", places, self.number(start, scalar=True))
 
     def real(self, told: Real, dtype: DType) -> str:
         """A power of an integer, of shape (1,)."""
-        name = self.op("Cast", self.int(told.base), to=of_dtype(carried(dtype)).number)
+        name = self.op("Cast", self.number(told.base), to=of_dtype(carried(dtype)).number)
         name = self.op("Sqrt", name) if abs(told.power) == 0.5 else name
         return self.op("Reciprocal", name) if told.power < 0 else name
 
@@ -260,12 +260,12 @@ class Graph:
 
     # Integers.
 
-    def int(self, e: Int, scalar: bool = False) -> str:
+    def number(self, e: Int, scalar: bool = False) -> str:
         """An integer as int64 of shape (1,), or () if `scalar`."""
         if isinstance(e, int):
             return self.constant(np.int64(e) if scalar else np.array([e], np.int64))
         if scalar:
-            return self.op("Squeeze", self.int(e), self.constant(np.array([0], np.int64)))
+            return self.op("Squeeze", self.number(e), self.constant(np.array([0], np.int64)))
         if isinstance(e, Dim):
             source = e.value
             while source in self.expanded and source not in self.names:
@@ -274,11 +274,11 @@ class Graph:
                 axis = e.axis - lead
                 told = self.steps_of[source].attrs["shape"][e.axis]
                 if axis < 0 or self.shape(below)[axis] != self.shape(source)[e.axis]:
-                    return self.int(told) if told != e else self._size(source, e.axis)
+                    return self.number(told) if told != e else self._size(source, e.axis)
                 source, e = below, Dim(below, axis)
             return self._size(source, e.axis)
         assert isinstance(e, Combined)
-        return self.op(e.op, self.int(e.a), self.int(e.b))
+        return self.op(e.op, self.number(e.a), self.number(e.b))
 
     def _size(self, value: int, axis: int) -> str:
         name = self.get(value)
@@ -300,7 +300,7 @@ class Graph:
             if run:
                 parts.append(self.constant(np.array(run, np.int64)))
                 run = []
-            parts.append(self.int(v))
+            parts.append(self.number(v))
         if run:
             parts.append(self.constant(np.array(run, np.int64)))
         return parts[0] if len(parts) == 1 else self.op("Concat", *parts, axis=0)

@@ -101,7 +101,7 @@ class Recorder(TraceHooks):
     # The reason why a capture ends is an error here.
 
     @property
-    def why(self) -> str | None:  # type: ignore[override]
+    def why(self) -> str | None:
         """None: there is no run without a record."""
         return self._reason
 

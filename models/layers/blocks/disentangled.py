@@ -58,7 +58,7 @@ class DisentangledSpec:
             share = share / np.log(np.float32((self.farthest - 1) / mid)) * np.float32(mid - 1)
             far = np.where(far <= mid, far, np.ceil(share).astype(np.int64) + mid)
         rows = np.concatenate([-far[:0:-1], far]) + self.span
-        return np.clip(rows, 0, 2 * self.span - 1)
+        return np.asarray(np.clip(rows, 0, 2 * self.span - 1), np.int64)
 
 
 def put_projections(layer: nn.Module, width: int, spec: DisentangledSpec) -> None:

@@ -81,7 +81,7 @@ def ravel_index(g: Graph, s: Step) -> str:
         assert value is not None
         if number_of(g.dtype(value)) != INT64:
             name = g.op("Cast", name, to=INT64)
-        at = g.int(size, scalar=True)
+        at = g.number(size, scalar=True)
         below = g.op("Less", name, g.constant(np.int64(0)))
         name = g.op("Where", below, g.op("Add", name, at), name)
         result = name if not result else g.op("Add", g.op("Mul", result, at), name)

@@ -107,14 +107,14 @@ def _ends(g: Graph, value: int) -> Any:
     return whole
 
 
-class _Shapes:
+class _Shapes(Sequence[Sequence[int]]):
     """The shapes of all values in one trace."""
 
     def __init__(self, shapes: Any, trace: int) -> None:
         self.shapes, self.trace = shapes, trace
 
-    def __getitem__(self, value: int) -> tuple[int, ...]:
-        return self.shapes[value][self.trace]  # type: ignore[no-any-return]
+    def __getitem__(self, value: Any) -> Any:
+        return self.shapes[value][self.trace]
 
     def __len__(self) -> int:
         return len(self.shapes)
@@ -139,7 +139,7 @@ def index(g: Graph, s: Step) -> str:
     whole = _ends(g, value)
     name = sliced(g, g.get(value), ranges, whole)
     for axis in reversed(removed):
-        name = g.op("Gather", name, g.int(key[axis], scalar=True), axis=axis)
+        name = g.op("Gather", name, g.number(key[axis], scalar=True), axis=axis)
     return name
 
 
@@ -169,7 +169,7 @@ def _of_cell(g: Graph, s: Step, key: Sequence[Any]) -> str:
               for i, k in enumerate(rest)]  # fmt: skip
     name = sliced(g, name, ranges, lambda axis, stop: whole(skipped + axis, stop))
     for axis in reversed([i for i, k in enumerate(rest) if not isinstance(k, tuple)]):
-        name = g.op("Gather", name, g.int(rest[axis], scalar=True), axis=axis)
+        name = g.op("Gather", name, g.number(rest[axis], scalar=True), axis=axis)
     return name
 
 
@@ -306,7 +306,7 @@ def full(g: Graph, s: Step) -> str:
     dtype, shape, told = g.dtype(s.out), s.attrs["shape"], s.attrs["value"]
     if isinstance(told, Real | Dim | Combined):
         kind = number_of(dtype)
-        one = g.real(told, dtype) if isinstance(told, Real) else g.cast(g.int(told), INT64, kind)
+        one = g.real(told, dtype) if isinstance(told, Real) else g.cast(g.number(told), INT64, kind)
         return g.op("Expand", one, g.ints(shape)) if shape else g.reshape(one, [])
     value = np.array(s.attrs["value"]).astype(carried(dtype).numpy)
     if all(isinstance(n, int) for n in shape) and math.prod(shape) <= 1:

@@ -138,7 +138,7 @@ def _visible(g: Graph, s: Step) -> tuple[str, bool]:
     if causal:
         parts.append(g.op("LessOrEqual", at_k, at_q))
     if window is not None:
-        width = g.int(window, scalar=True)
+        width = g.number(window, scalar=True)
         parts.append(g.op("Less", g.op("Sub", at_q, at_k), width))
         if not causal:
             parts.append(g.op("Less", g.op("Sub", at_k, at_q), width))

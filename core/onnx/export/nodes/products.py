@@ -166,7 +166,7 @@ def window_argmax(g: Graph, s: Step) -> str:
     room = combined("Mul", combined("Mul", sizes[0], sizes[1]), sizes[2])
     if all(isinstance(n, int) for n in sizes):
         room = int(np.prod([n for n in sizes if isinstance(n, int)]))
-    return g.op("Mod", places, g.int(room, scalar=True))
+    return g.op("Mod", places, g.number(room, scalar=True))
 
 
 def _pooled(g: Graph, s: Step, outputs: int = 1) -> list[str]:

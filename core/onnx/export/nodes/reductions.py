@@ -79,7 +79,7 @@ emits("argmin", exact=True)(_arg("ArgMin"))
 def topk(g: Graph, s: Step) -> str:
     """The indices of TopK."""
     a = s.attrs
-    inputs = (_orderable(g, s), g.int(a["k"]))
+    inputs = (_orderable(g, s), g.number(a["k"]))
     return g.several("TopK", inputs, 2, axis=a["dim"], largest=int(a["largest"]), sorted=1)[1]
 
 
@@ -90,7 +90,7 @@ def argsort(g: Graph, s: Step) -> str:
 
     value, dim = first(s), s.attrs["dim"]
     count = g.shape(value)[dim] if g.joined.is_fixed(value) else Dim(value, dim)
-    inputs, largest = (_orderable(g, s), g.int(count)), int(s.attrs["descending"])
+    inputs, largest = (_orderable(g, s), g.number(count)), int(s.attrs["descending"])
     return g.several("TopK", inputs, 2, axis=dim, largest=largest, sorted=1)[1]
 
 
