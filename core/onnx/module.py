@@ -98,7 +98,7 @@ class _Prepared:
 
 
 class OnnxModule(Module):
-    """The graph of an ONNX file.
+    """The graph of an ONNX file: its `model`, and its `weights` by name. It raises nothing.
 
     inputs and outputs: names, element types and sizes, where a name or None stands for a free size.
     metadata: the texts that the file carries. opsets: the version of each operator set. Weights are
@@ -247,7 +247,8 @@ class OnnxModule(Module):
     ) -> Any:
         """`forward` without capture, which tells `after` of every operator; see `timed`.
 
-        after: told its number from 1, of how many, the step and its results.
+        after: told its number from 1, of how many, the step and its results. args and kwargs are
+        the inputs, as a call takes them, and what a call raises is raised.
         """
         given = self._bound(args, kwargs)
         prepared = self._prepared(given)
@@ -265,7 +266,7 @@ class OnnxModule(Module):
         args: tuple[Any, ...],
         kwargs: dict[str, Any],
     ) -> Any:
-        """`run_watched` without blocking."""
+        """`run_watched` without blocking; `after`, `args`, `kwargs` and what is raised are its."""
         given, prepared = await self._prepared_async(args, kwargs)
         stepping, number = self._stepping(prepared, given), 0
         while True:
@@ -479,8 +480,8 @@ def _result(value: Value, kind: ElementType | None, device: Any) -> Any:
 
 async def _on_host(value: Any) -> Any:
     if isinstance(value, Tensor):
-        if value.device is HOST:
-            return value
+        if not value.device.backend.asynchronous:
+            return value  # a read of it does not wait
         return from_numpy(np.array(await value.detach().host_values_async()))
     if isinstance(value, list):
         return [await _on_host(v) for v in value]

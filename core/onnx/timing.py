@@ -19,10 +19,12 @@ Report = Callable[[int, int | None], None]
 
 @dataclass
 class NodeTime:
-    """One operator that ran: its title, the sizes of its first result, seconds.
+    """One operator that ran.
+
+    title, op: its words, and its name. shape: the sizes of its first result.
 
     The seconds are those of the operator alone, with what a device needs to start and end it. node:
-    the node of the file that it ran for.
+    the node of the file that it ran for. It raises nothing.
     """
 
     title: str
@@ -35,7 +37,7 @@ class NodeTime:
 def timed(
     module: OnnxModule, *args: Any, report: Report | None = None, **kwargs: Any
 ) -> tuple[Any, list[NodeTime]]:
-    """The results of a call, and the time of each node. It blocks between nodes.
+    """The results of a call of `module`, and the time of each node. It blocks between nodes.
 
     args and kwargs are the inputs, as a call takes them, and what a call raises is raised. report:
     told how many operators ran, of how many. A captured call is faster than the sum, since it joins
@@ -67,7 +69,7 @@ async def timed_async(
 ) -> tuple[Any, list[NodeTime]]:
     """`timed` without blocking, for a page: between two nodes it waits for the device.
 
-    args, kwargs, report: as `timed` takes them, and what a call raises is raised. look: told of
+    module, args, kwargs, report: as `timed` takes them; what a call raises is raised. look: told of
     each step and its results, outside of the time.
     """
     times: list[NodeTime] = []

@@ -22,8 +22,7 @@ const store = new WeightStore();
  */
 export async function open(where, path) {
   /** @type {FileSpec} */
-  const file =
-    typeof where === "string" ? { path, url: absolute(where) } : { path, blob: where };
+  const file = typeof where === "string" ? { path, url: absolute(where) } : { path, blob: where };
   const spans = new Spans(file, store);
   try {
     await spans.open();

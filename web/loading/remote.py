@@ -77,8 +77,8 @@ async def open_remote(
 ) -> Remote:
     """A file by its address, relative to the page's, or a Blob of JavaScript.
 
-    name: for messages; by default the address. others: a visitor's files by name, beside this one.
-    FetchError, with a hint, for a server that does not answer or has no such file.
+    where: either. name: for messages; by default the address. others: a visitor's files by name,
+    beside this one. FetchError, with a hint, for a server that does not answer or has no such file.
     """
     module = await import_js("remote.js")
     address = str(module.absolute(where)) if isinstance(where, str) else ""
@@ -104,11 +104,11 @@ async def stream_tensors(
     device: Device,
     progress: Progress | None = None,
 ) -> dict[str, Tensor]:
-    """The tensors of each table, which lie in the source of the same number.
+    """The tensors of each of `tables`, which lie in the one of `sources` of the same number.
 
-    ways: for each table "device" or "heap"; small tensors go by way of the heap. Memory is taken
-    for all of them before the first byte is asked for: MemoryError, DeviceMemoryError. FetchError
-    for a download that fails.
+    progress: told the bytes that came, of how many. ways: for each table "device" or "heap"; small
+    tensors go by way of the heap. Memory is taken for all of them before the first byte is asked
+    for: MemoryError, DeviceMemoryError. FetchError for a download that fails.
     """
     import pyodide_js  # type: ignore[import-not-found, unused-ignore]
     from pyodide.ffi import create_proxy, to_js  # type: ignore[import-not-found, unused-ignore]

@@ -19,7 +19,8 @@ import * as tensors from "./tensors.js";
  */
 
 const FORMATS =
-  "Give a .gguf, .safetensors, .onnx, .pt, .bin, .npz or .npy file, or one of Marian or CTranslate2.";
+  "Give a .gguf, .safetensors, .onnx, .pt, .bin, .npz or .npy file, or one of Marian or " +
+  "CTranslate2.";
 const TOKENS = 60; // of a page of the vocabulary
 /** Tasks with the page that serves each, the one to offer first. */
 const PLACES = /** @type {[task: string, page: string, words: string][]} */ ([
@@ -181,7 +182,11 @@ async function check(given) {
 /** @param {Progress & { loaded?: number }} progress */
 function tell({ stage, file, bytes = 0, size: all = 0, done = 0, total = 0, loaded }) {
   if (loaded !== undefined) {
-    return phase("Reading the weights", all ? loaded / all : null, `${size(loaded)} of ${size(all)}`);
+    return phase(
+      "Reading the weights",
+      all ? loaded / all : null,
+      `${size(loaded)} of ${size(all)}`,
+    );
   }
   if (!stage && total) return phase("Running", done / total, `${done} of ${total} nodes`);
   if (stage === "tensor") {

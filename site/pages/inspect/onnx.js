@@ -159,7 +159,11 @@ function showOperators() {
   if (!file) return;
   const rows = file.graph.operators.map(([op, domain, number, known]) => {
     const name = domain ? `${domain}: ${op}` : op;
-    return [name, count(number), make("span", { class: known ? "yes" : "no" }, known ? "runs" : "refused")];
+    return [
+      name,
+      count(number),
+      make("span", { class: known ? "yes" : "no" }, known ? "runs" : "refused"),
+    ];
   });
   byId("operators-says").textContent = `${count(rows.length)} kinds`;
   table("operators", "Operators", ["Operator", "Nodes", "Here"], rows, [1]);
@@ -176,7 +180,7 @@ export function showCosts() {
     : costs?.failure
       ? `With these sizes it cannot run: ${costs.failure}.`
       : late
-        ? `${count(late)} nodes have shapes that depend on values: they run one by one, after the others.`
+        ? `${count(late)} nodes have shapes that depend on values: they run after the others.`
         : costs
           ? "Rushlight runs it."
           : "";
@@ -232,18 +236,18 @@ function shapeOf(value) {
 
 /** @param {string} value */
 const infoOf = (value) =>
-  [...(file?.graph.inputs ?? []), ...(file?.graph.outputs ?? [])].find(({ name }) => name === value);
+  [...(file?.graph.inputs ?? []), ...(file?.graph.outputs ?? [])].find(
+    ({ name }) => name === value,
+  );
 
-/** @param {Item | Pill} item */
+/** The second line of an item. @param {Item | Pill} item */
 function wordsOf(item) {
-  if (item.kind === "group") {
-    const nodes = `${count(item.nodes.length)} nodes`;
-    const name = /^part /.test(item.title) ? "" : "";
-    return name || nodes;
-  }
+  if (item.kind === "group") return `${count(item.nodes.length)} nodes`;
   if (item.kind === "value" || !file) return "";
-  const [, , name, , outputs] = file.graph.nodes[item.node];
-  return ending(name || outputs[0] || "");
+  const [op, , name, , outputs] = file.graph.nodes[item.node];
+  const last = ending(name || outputs[0] || "");
+  const scope = name.split("/").slice(0, -1).pop();
+  return last === op && scope ? scope : last; // what the first line does not say
 }
 
 // --- colours -------------------------------------------------------------------------------------
@@ -294,19 +298,23 @@ function matches() {
   const { leaves, producer } = tree;
   return file.graph.nodes
     .map((row, i) => ({ row, i }))
-    .filter(({ row: [op, , name, inputs, outputs], i }) =>
-      leaves.has(i) &&
-      [op, name, ...inputs.filter((v) => !producer.has(v)), ...outputs].some((text) =>
-        text.toLowerCase().includes(words),
-      ),
+    .filter(
+      ({ row: [op, , name, inputs, outputs], i }) =>
+        leaves.has(i) &&
+        [op, name, ...inputs.filter((v) => !producer.has(v)), ...outputs].some((text) =>
+          text.toLowerCase().includes(words),
+        ),
     )
     .map(({ i }) => i);
 }
 
 function mark() {
   const wanted = new Set(matches());
-  const holds = (/** @type {Box} */ { item, open }) => !open && item.nodes.some((n) => wanted.has(n));
-  view.found = wanted.size ? new Set(view.scene.boxes.filter(holds).map(({ item }) => item.key)) : new Set();
+  const holds = (/** @type {Box} */ { item, open }) =>
+    !open && item.nodes.some((n) => wanted.has(n));
+  view.found = wanted.size
+    ? new Set(view.scene.boxes.filter(holds).map(({ item }) => item.key))
+    : new Set();
   paint();
 }
 
@@ -325,7 +333,11 @@ function find() {
 /** A button that goes to a node. @param {number} node */
 function nodeButton(node) {
   const [op, , name, , outputs] = /** @type {OnnxFile} */ (file).graph.nodes[node];
-  const button = make("button", { type: "button", class: "name" }, `${op} ${name || outputs[0] || ""}`);
+  const button = make(
+    "button",
+    { type: "button", class: "name" },
+    `${op} ${name || outputs[0] || ""}`,
+  );
   button.addEventListener("click", () => void goTo(node));
   return button;
 }
@@ -351,7 +363,11 @@ async function describe(box) {
   const place = byId("node");
   if (!file) return;
   if (!box) {
-    const hint = make("p", { class: "hint" }, "Choose a node: its attributes, inputs and outputs appear.");
+    const hint = make(
+      "p",
+      { class: "hint" },
+      "Choose a node: its attributes, inputs and outputs appear.",
+    );
     return void place.replaceChildren(hint);
   }
   const { item } = box;
@@ -385,7 +401,10 @@ async function describe(box) {
     make("p", { class: "hint" }, [name, domain].filter(Boolean).join(", of ")),
     ...(facts.children.length ? [facts] : []),
     ...(table.length
-      ? [make("h4", {}, "Attributes"), make("table", { class: "plain figures" }, make("tbody", {}, ...table))]
+      ? [
+          make("h4", {}, "Attributes"),
+          make("table", { class: "plain figures" }, make("tbody", {}, ...table)),
+        ]
       : []),
     ...list("Inputs", inputs),
     ...list("Outputs", outputs.filter(Boolean)),
@@ -417,9 +436,16 @@ function describeGroup(group) {
     group.open = !group.open;
     void redraw(group.key).then(() => describeGroup(group));
   });
-  const rows = [...kinds].sort(([, a], [, b]) => b - a).map(([op, n]) => {
-    return make("tr", {}, make("th", { scope: "row" }, op), make("td", { class: "number" }, count(n)));
-  });
+  const rows = [...kinds]
+    .sort(([, a], [, b]) => b - a)
+    .map(([op, n]) => {
+      return make(
+        "tr",
+        {},
+        make("th", { scope: "row" }, op),
+        make("td", { class: "number" }, count(n)),
+      );
+    });
   byId("node").replaceChildren(
     make("h3", {}, group.title),
     make("p", { class: "hint" }, group.path),
@@ -453,9 +479,12 @@ function valueRow(name) {
   const chosen = tree && view.chosen.startsWith("n") ? Number(view.chosen.slice(1)) : -1;
   if (from >= 0 && from !== chosen) row.append(" ", nodeButton(from));
   if (from === chosen || from < 0) {
-    const readers = graph.nodes.flatMap((node, i) => (node[3].includes(name) && i !== chosen ? [i] : []));
+    const readers = graph.nodes.flatMap((node, i) =>
+      node[3].includes(name) && i !== chosen ? [i] : [],
+    );
     for (const reader of readers.slice(0, 8)) row.append(" ", nodeButton(reader));
-    if (from >= 0 && graph.outputs.some((info) => info.name === name)) row.append(" an output of the graph");
+    if (from >= 0 && graph.outputs.some((info) => info.name === name))
+      row.append(" an output of the graph");
   }
   if (from < 0 && infoOf(name)) told.textContent += ", an input of the graph";
   return row;

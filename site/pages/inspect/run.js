@@ -59,7 +59,9 @@ export function showSizes(taken, changed) {
 function shapeOf(info) {
   const taken = sizes();
   return (info.shape ?? []).map((size, i) =>
-    typeof size === "number" ? size : (taken[size ?? `${info.name}.${i}`] ?? taken[`${info.name}.${i}`] ?? 1),
+    typeof size === "number"
+      ? size
+      : (taken[size ?? `${info.name}.${i}`] ?? taken[`${info.name}.${i}`] ?? 1),
   );
 }
 
@@ -67,7 +69,13 @@ function shapeOf(info) {
 function channelsAt({ kind, shape }) {
   if (!/float|uint8|half/.test(kind) || shape?.length !== 4) return 0;
   const fits = (/** @type {number | string | null} */ n) => [1, 3, 4].includes(Number(n));
-  return fits(shape[1]) ? 1 : fits(shape[3]) ? 3 : typeof shape[1] === "string" || shape[1] === null ? 1 : 0;
+  return fits(shape[1])
+    ? 1
+    : fits(shape[3])
+      ? 3
+      : typeof shape[1] === "string" || shape[1] === null
+        ? 1
+        : 0;
 }
 
 /** Shows a part per input. @param {OnnxFile} file */
@@ -86,18 +94,36 @@ function fieldOf(info, i) {
   const id = `input-${i}`;
   const ids = /int/.test(info.kind);
   const mode = make("select", { id });
-  const options = [["random", "Random numbers"], ["numbers", "Numbers as JSON"]];
+  const options = [
+    ["random", "Random numbers"],
+    ["numbers", "Numbers as JSON"],
+  ];
   if (channelsAt(info)) options.push(["picture", "A picture"]);
   for (const [value, words] of options) mode.append(make("option", { value }, words));
   const ones = /mask/i.test(info.name);
   const number = (/** @type {string} */ words, /** @type {string} */ value) =>
-    make("input", { type: "number", step: ids ? "1" : "any", value, "aria-label": `${words}, ${info.name}` });
-  const low = number("From", ones ? "1" : ids || channelsAt(info) ? "0" : "-1");
-  const high = number("To", ones ? "1" : ids ? (/len|size/i.test(info.name) ? "16" : "99") : "1");
-  const text = make("textarea", { rows: "3", "aria-label": `Numbers of ${info.name}`, placeholder: "[[0.1, 0.2], …]" });
+    make("input", {
+      type: "number",
+      step: ids ? "1" : "any",
+      value,
+      "aria-label": `${words}, ${info.name}`,
+    });
+  const long = ids && /len|size/i.test(info.name);
+  const low = number("From", ones ? "1" : long ? "16" : ids || channelsAt(info) ? "0" : "-1");
+  const high = number("To", ones ? "1" : long ? "16" : ids ? "99" : "1");
+  const text = make("textarea", {
+    rows: "3",
+    "aria-label": `Numbers of ${info.name}`,
+    placeholder: "[[0.1, 0.2], …]",
+  });
   const range = make("select", { "aria-label": `Range of the pixels of ${info.name}` });
-  for (const [value, [words]] of Object.entries(RANGES)) range.append(make("option", { value }, words));
-  const file = make("input", { type: "file", accept: "image/*", "aria-label": `Picture for ${info.name}` });
+  for (const [value, [words]] of Object.entries(RANGES))
+    range.append(make("option", { value }, words));
+  const file = make("input", {
+    type: "file",
+    accept: "image/*",
+    "aria-label": `Picture for ${info.name}`,
+  });
   /** @type {Field} */
   const field = { info, shape: () => shapeOf(info), mode, low, high, text, range, picture: null };
   file.addEventListener("change", () => (field.picture = file.files?.[0] ?? null));
@@ -111,9 +137,20 @@ function fieldOf(info, i) {
   };
   mode.addEventListener("change", follow);
   follow();
-  const label = make("label", { for: id }, make("code", {}, info.name), make("span", { class: "hint" }, ` ${info.type}`));
+  const label = make(
+    "label",
+    { for: id },
+    make("code", {}, info.name),
+    make("span", { class: "hint" }, ` ${info.type}`),
+  );
   byId("run-inputs").append(
-    make("div", { class: "field" }, label, make("div", { class: "row" }, mode, parts.random, parts.picture), parts.numbers),
+    make(
+      "div",
+      { class: "field" },
+      label,
+      make("div", { class: "row" }, mode, parts.random, parts.picture),
+      parts.numbers,
+    ),
   );
   return field;
 }
@@ -124,7 +161,8 @@ async function given(field) {
   const row = { name: info.name, mode: mode.value, shape: field.shape() };
   if (mode.value === "numbers") return { ...row, text: field.text.value };
   if (mode.value === "picture") {
-    if (!field.picture) throw Object.assign(new Error(`choose a picture for ${info.name}`), { hint: "" });
+    if (!field.picture)
+      throw Object.assign(new Error(`choose a picture for ${info.name}`), { hint: "" });
     return { ...row, mode: "array", data: await pixels(field, field.picture, row.shape) };
   }
   const low = Number(field.low.value);
@@ -167,7 +205,7 @@ export async function run(file, options) {
   /** @type {[node: number, title: string, op: string, shape: number[], seconds: number][]} */
   const times = JSON.parse(found.times);
   showOutputs(found.outputs);
-  showTimes(times, found.replayed, found.device);
+  showTimes(times, found.replayed, found.device, file.costs?.late.length ?? 0);
   byId("run-found").hidden = false;
 }
 
@@ -175,7 +213,11 @@ export async function run(file, options) {
 
 /** @param {number | undefined} x */
 const figure = (x) =>
-  x === undefined ? "" : Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3) ? x.toExponential(3) : String(Number(x.toPrecision(5)));
+  x === undefined
+    ? ""
+    : Math.abs(x) >= 1e5 || (x !== 0 && Math.abs(x) < 1e-3)
+      ? x.toExponential(3)
+      : String(Number(x.toPrecision(5)));
 
 /** @param {Output[]} outputs */
 function showOutputs(outputs) {
@@ -189,11 +231,22 @@ function showOutputs(outputs) {
         ["Mean", figure(output.mean)],
         ["Deviation", figure(output.std)],
         ["Not finite", output.odd ? count(output.odd) : ""],
-        ["Largest at", (output.best ?? []).slice(0, 3).map(([i, v]) => `${count(i)}: ${figure(v)}`).join(", ")],
+        [
+          "Largest at",
+          (output.best ?? [])
+            .slice(0, 3)
+            .map(([i, v]) => `${count(i)}: ${figure(v)}`)
+            .join(", "),
+        ],
         ["First values", first.map((v) => (typeof v === "number" ? figure(v) : v)).join(", ")],
       ]);
       const shape = output.shape ? `${output.type}[${output.shape.join(", ")}]` : output.type;
-      const title = make("p", {}, make("code", {}, output.name), make("span", { class: "hint" }, ` ${shape}`));
+      const title = make(
+        "p",
+        {},
+        make("code", {}, output.name),
+        make("span", { class: "hint" }, ` ${shape}`),
+      );
       const block = make("div", { class: "stack tight output" }, title);
       if (output.picture) block.append(drawn(output.name, output.picture));
       block.append(list);
@@ -214,11 +267,13 @@ function drawn(name, { width, height, data }) {
 }
 
 /** @param {[node: number, title: string, op: string, shape: number[], seconds: number][]} times
- *  @param {number} replayed @param {string} device */
-function showTimes(times, replayed, device) {
+ *  @param {number} replayed @param {string} device
+ *  @param {number} late  nodes that are not timed */
+function showTimes(times, replayed, device, late) {
   const total = times.reduce((sum, row) => sum + row[4], 0);
   fill(byId("run-facts"), [
     ["Node by node", duration(total), `${count(times.length)} operators, on ${device}`],
+    ["Not timed", late ? count(late) : "", "whose shapes depend on values"],
     ["A captured call", replayed ? duration(replayed) : "", "as calls run from the third on"],
   ]);
   /** @type {Map<string, [count: number, seconds: number]>} */
@@ -230,19 +285,28 @@ function showTimes(times, replayed, device) {
     kinds.set(op, [n + 1, sum + seconds]);
     if (node >= 0) nodes.set(node, (nodes.get(node) ?? 0) + seconds);
   }
-  const ms = (/** @type {number} */ seconds) => `${(seconds * 1000).toFixed(seconds < 0.01 ? 2 : 1)} ms`;
+  const ms = (/** @type {number} */ seconds) =>
+    seconds < 1
+      ? `${(seconds * 1000).toFixed(seconds < 0.01 ? 2 : 1)} ms`
+      : `${seconds.toFixed(2)} s`;
   const share = (/** @type {number} */ seconds) => {
     const part = total ? seconds / total : 0;
     const bar = make("span", { class: "meter", "aria-hidden": "true" });
     bar.style.setProperty("--share", String(part));
     return make("span", { class: "share" }, bar, `${(part * 100).toFixed(1)} %`);
   };
-  const rows = [...kinds].sort(([, a], [, b]) => b[1] - a[1]).map(([op, [n, sum]]) => [op, count(n), ms(sum), share(sum)]);
+  const rows = [...kinds]
+    .sort(([, a], [, b]) => b[1] - a[1])
+    .map(([op, [n, sum]]) => [op, count(n), ms(sum), share(sum)]);
   table("run-operators", "Time by operator", ["Operator", "Runs", "Time", "Share"], rows, [1, 2]);
   const slow = [...times].sort((a, b) => b[4] - a[4]);
   const page = (/** @type {number} */ start) => {
     const shown = slow.slice(start, start + PAGE).map(([node, title, , shape, seconds]) => {
-      const button = make("button", { type: "button", class: "name" }, title.replace(/^(\S+) \('(.*)'\)$/, "$1 $2"));
+      const button = make(
+        "button",
+        { type: "button", class: "name" },
+        title.replace(/^(\S+) \('(.*)'\)$/, "$1 $2"),
+      );
       if (node < 0) button.disabled = true;
       button.addEventListener("click", () => {
         void goTo(node);

@@ -1,4 +1,4 @@
-// scene.js: the open groups of a tree as boxes and lines with places, of which each group's are kept.
+// scene.js: the open groups of a tree as boxes and lines with places; a group's are kept.
 
 import { isGroup, short } from "./tree.js";
 
@@ -75,7 +75,9 @@ export class Layouts {
   async #group(tree, group, words, shape) {
     const open = group.items.filter(isGroup).filter((item) => item.open);
     const below = await Promise.all(open.map((item) => this.#group(tree, item, words, shape)));
-    const key = open.map((item, i) => `${item.key}:${below[i].placed.width | 0}x${below[i].placed.height | 0}`).join();
+    const key = open
+      .map((item, i) => `${item.key}:${below[i].placed.width | 0}x${below[i].placed.height | 0}`)
+      .join();
     const before = this.kept.get(group);
     if (before?.key === key) return before;
     const { items, wires } = before ?? tree.inside(group);
@@ -88,7 +90,11 @@ export class Layouts {
       if (placed) return [item.key, outer(item, placed), placed.height + HEAD + PAD];
       return [item.key, breadth(item, words(item)), TALL[item.kind]];
     });
-    const edges = wires.map(({ from, to }, i) => [from, to, labels[i] ? widthOf(labels[i], `11px ${FONT}`) + 8 : 0]);
+    const edges = wires.map(({ from, to }, i) => [
+      from,
+      to,
+      labels[i] ? widthOf(labels[i], `11px ${FONT}`) + 8 : 0,
+    ]);
     const placed = await this.#ask({
       nodes: /** @type {[string, number, number][]} */ (nodes),
       edges: /** @type {[string, string, number][]} */ (edges),

@@ -149,7 +149,11 @@ export class Tree {
     for (const item of all.items) for (const node of item.nodes) local.set(node, item);
     /** @type {Map<string, Wire>} */
     const wires = new Map();
-    const wire = (/** @type {string} */ from, /** @type {string} */ to, /** @type {string} */ v) => {
+    const wire = (
+      /** @type {string} */ from,
+      /** @type {string} */ to,
+      /** @type {string} */ v,
+    ) => {
       const key = `${from}|${to}`;
       const known = wires.get(key);
       if (!known) wires.set(key, { from, to, values: [v] });
@@ -181,7 +185,10 @@ export class Tree {
     }
     /** @type {Pill[]} */
     const pills = [];
-    for (const [ends, into] of /** @type {const} */ ([[incoming, true], [leaving, false]])) {
+    for (const [ends, into] of /** @type {const} */ ([
+      [incoming, true],
+      [leaving, false],
+    ])) {
       const side = into ? "in" : "out";
       /** @type {Map<string, { values: string[], to: Set<string> }>} */
       const merged = new Map();
@@ -213,8 +220,7 @@ const group = (path, title, parent) => ({
 export const isGroup = (item) => item.kind === "group";
 
 /** @param {Item} item @returns {number} */
-const firstOf = (item) =>
-  item.kind === "leaf" ? item.node : Math.min(...item.items.map(firstOf));
+const firstOf = (item) => (item.kind === "leaf" ? item.node : Math.min(...item.items.map(firstOf)));
 
 /** Puts a group of one item in place of both. @param {Group} all */
 function simplify(all) {

@@ -12,7 +12,7 @@ import { FONT, HEAD, titleOf } from "./scene.js";
  * @typedef {{ scale: number, x: number, y: number }} Camera  x, y: pixels of the scene's origin
  */
 
-const [LEAST, MOST] = [0.02, 2.5];
+const [LEAST, MOST] = [0.003, 2.5];
 const STEP = 1.25;
 const READ = 0.7; // the scale that a large graph is shown at first
 /** Kinds of operators: words in their names, and a hue. @type {[RegExp, number][]} */
@@ -21,7 +21,10 @@ const KINDS = [
   [/norm/i, 150],
   [/relu|sigmoid|tanh|gelu|softmax|erf|silu|swish|elu|clip|mish|hard/i, 330],
   [/pool|resize|upsample|reduce|argmax|topk|nonmax|cumsum/i, 265],
-  [/reshape|transpose|concat|split|slice|gather|squeeze|flatten|expand|pad|tile|scatter|space/i, 205],
+  [
+    /reshape|transpose|concat|split|slice|gather|squeeze|flatten|expand|pad|tile|scatter|space/i,
+    205,
+  ],
   [/quantize|cast/i, 95],
   [/^(if|loop|scan|sequence)/i, 0],
 ];
@@ -51,7 +54,8 @@ export class View {
     }).observe(canvas);
   }
 
-  /** Shows a scene; the box `keep` stays where it is. @param {Scene} scene @param {string} [keep] */
+  /** Shows a scene; the box `keep` stays where it is.
+   *  @param {Scene} scene @param {string} [keep] */
   show(scene, keep = "") {
     const before = this.box(keep);
     this.scene = scene;
@@ -86,7 +90,10 @@ export class View {
   whole() {
     const { width, height } = this.#size();
     const { scene } = this;
-    const scale = Math.max(LEAST, Math.min(width / (scene.width + 40), height / (scene.height + 40), 1));
+    const scale = Math.max(
+      LEAST,
+      Math.min(width / (scene.width + 40), height / (scene.height + 40), 1),
+    );
     this.camera = {
       scale,
       x: (width - scene.width * scale) / 2,
@@ -257,7 +264,13 @@ export class View {
     paper.fillStyle = ink;
     paper.font = value ? `12px ${FONT}` : `600 13px ${FONT}`;
     const words = this.camera.scale >= 0.34 && box.words;
-    text(paper, titleOf(item), middle, y + (words ? height / 2 - 8 : height / 2), width - (group ? 34 : 12));
+    text(
+      paper,
+      titleOf(item),
+      middle,
+      y + (words ? height / 2 - 8 : height / 2),
+      width - (group ? 34 : 12),
+    );
     if (!words) return;
     paper.font = `11px ${FONT}`;
     paper.fillStyle = heat !== null ? ink : look.soft;
@@ -272,7 +285,8 @@ export class View {
     const [sx, sy] = [(px - x) / scale, (py - y) / scale];
     let best = null;
     for (const box of this.scene.boxes) {
-      const there = sx >= box.x && sx <= box.x + box.width && sy >= box.y && sy <= box.y + box.height;
+      const there =
+        sx >= box.x && sx <= box.x + box.width && sy >= box.y && sy <= box.y + box.height;
       if (there && (!best || box.depth >= best.depth)) best = box;
     }
     if (!best) return null;
@@ -305,7 +319,8 @@ export class View {
       }
       const others = [...down].filter(([id]) => id !== event.pointerId).map(([, at]) => at);
       if (others.length) {
-        const far = (/** @type {{ x: number, y: number }} */ a) => Math.hypot(a.x - others[0].x, a.y - others[0].y);
+        const far = (/** @type {{ x: number, y: number }} */ a) =>
+          Math.hypot(a.x - others[0].x, a.y - others[0].y);
         const middle = [(now.x + others[0].x) / 2, (now.y + others[0].y) / 2];
         this.zoom(far(now) / Math.max(1, far(before)), middle[0], middle[1]);
         moved = Infinity;
@@ -412,7 +427,9 @@ export class View {
     for (const other of boxes) {
       if (other === box || other.open) continue;
       const [ox, oy] = middle(other);
-      const [along, across] = right ? [(ox - x) * right, Math.abs(oy - y)] : [(oy - y) * below, Math.abs(ox - x)];
+      const [along, across] = right
+        ? [(ox - x) * right, Math.abs(oy - y)]
+        : [(oy - y) * below, Math.abs(ox - x)];
       const far = along + 3 * across;
       if (along > 4 && far < least) [best, least] = [other, far];
     }
