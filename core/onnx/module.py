@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import HOST
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.basis.errors import FormatError, brief, nearest
