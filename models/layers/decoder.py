@@ -230,7 +230,10 @@ class Decoder(SentenceEncoder, CausalLM):
         return x
 
     def through(self, ids: Tensor, positions: Tensor, context: AttentionContext) -> Tensor:
-        """The hidden states (batch, length, width) of ids at these positions, by all layers."""
+        """The hidden states (batch, length, width) of ids at these positions, by all layers.
+
+        context: what the attention of every layer shares. It raises nothing itself.
+        """
         x = self._embedded(ids, positions)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
         for layer in self._part(self.spec.names.layers):

@@ -114,8 +114,8 @@ def export(
     """Write a module or a function as an ONNX file, and return its path.
 
     It is run on `args` (a tensor, or a tuple of arguments) and `kwargs`, and the ops that run
-    become the graph; every tensor among the arguments is an input. Names default to those of the
-    parameters and to "output". Parameters and buffers keep their names; those in q4_0 and q8_0 keep
+    become the graph; every tensor among the arguments is an input. input_names and output_names
+    default to the names of the parameters and to "output". Parameters and buffers keep their names; those in q4_0 and q8_0 keep
     their bits, other quantized types are rounded to eight bits (at most a 254th of a block's
     largest weight). Narrow floats are rounded as the module rounds them. Writes to buffers, such as
     running means, are left out.
