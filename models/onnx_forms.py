@@ -89,8 +89,16 @@ class _Bound(Module):
 
 def _ids(model: Any, count: int = 6, batch: int = 2) -> Tensor:
     vocab = int(getattr(model, "vocab_size", 0) or getattr(model.config, "vocab_size", 0) or 32)
-    draws = np.random.default_rng(5).integers(1, max(2, min(vocab, 1000) - 1), (batch, count))
-    return from_numpy(draws.astype(np.int64)).to(model.device)
+    most = max(1, min(vocab, 1000) - 2)
+    ids = (np.arange(batch * count, dtype=np.int64) * 37 % most + 1).reshape(batch, count)
+    return from_numpy(ids).to(model.device)
+
+
+def _waves_of(model: Any, *shape: int) -> Tensor:
+    """Numbers between -1 and 1, of no pattern that a layer could have."""
+    count = int(np.prod(shape))
+    numbers = np.sin(np.arange(count) ** 1.5 % 6.283).astype(np.float32)
+    return from_numpy(numbers.reshape(shape)).to(model.device)
 
 
 def _mask(ids: Tensor, more: int = 0) -> Tensor:
@@ -186,12 +194,10 @@ def _decoder(model: Decoder, task: str, free: bool) -> OnnxForm:
         "attention_mask": {0: "batch_size", 1: "past_sequence_length + sequence_length"},
         "position_ids": _TEXT,
     }
-    draws = np.random.default_rng(6)
     for n, spec in enumerate(kept.values()):
         for kind, (heads, width) in zip(("key", "value"), spec.rows, strict=True):
-            rows = draws.normal(size=(ids.shape[0], heads, 3, width)).astype(np.float32)
             name = f"past_key_values.{n}.{kind}"
-            inputs[name] = from_numpy(rows).to(ids.device)
+            inputs[name] = _waves_of(model, ids.shape[0], heads, 3, width)
             shapes[name] = {0: "batch_size", 2: "past_sequence_length"}
     return OnnxForm(_Bound(model, logits_with_past), inputs, shapes)
 
@@ -235,8 +241,7 @@ def _pixels(model: Any, batch: int = 2) -> Tensor:
     height, width = getattr(model, "image_size", None) or (224, 224)
     spec = getattr(model, "image", None)
     channels: Any = getattr(spec, "channels", None) or getattr(model.config, "num_channels", 3)
-    draws = np.random.default_rng(4).normal(size=(batch, int(channels), height, width))
-    return from_numpy(draws.astype(np.float32)).to(model.device)
+    return _waves_of(model, batch, int(channels), height, width)
 
 
 def _image(model: ImageModel, task: str, free: bool) -> OnnxForm:
@@ -291,8 +296,7 @@ def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
         return {"logits": m(i[name], i["decoder_input_ids"])}
 
     shape = (2, 16000) if waves else (2, int(model.mels), 2 * int(model.frames))
-    draws = np.random.default_rng(3).normal(size=shape).astype(np.float32)
-    inputs = {name: from_numpy(draws).to(model.device), "decoder_input_ids": _ids(model, 4)}
+    inputs = {name: _waves_of(model, *shape), "decoder_input_ids": _ids(model, 4)}
     shapes = {
         name: {0: "batch_size"},
         "decoder_input_ids": {0: "batch_size", 1: "decoder_sequence_length"},
@@ -304,8 +308,7 @@ def _waves(model: WaveModel, task: str, free: bool) -> OnnxForm:
     def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
         return {"logits": m(i["input_values"])}
 
-    draws = np.random.default_rng(2).normal(size=(2, 16000)).astype(np.float32)
-    inputs = {"input_values": from_numpy(draws).to(model.device)}
+    inputs = {"input_values": _waves_of(model, 2, 16000)}
     return OnnxForm(_Bound(model, run), inputs, {"input_values": {0: "batch_size"}})
 
 

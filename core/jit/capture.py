@@ -204,7 +204,7 @@ def storage_made(storage: Storage) -> None:
 def view_taken(
     base: Tensor, view: Tensor, name: str = "", attrs: Mapping[str, Any] = _NOTHING
 ) -> None:
-    """A view of `base` was made by the op `name` with `attrs`; without a name, an alias of it.
+    """A `view` of `base` was made by the op `name` of these `attrs`; without a name, an alias.
 
     It raises nothing.
     """

@@ -19,6 +19,7 @@ from rushlight.core.onnx.export.joining import Joined, compare, join
 from rushlight.core.onnx.export.recording import ExportError, Trace, Value, record
 from rushlight.core.onnx.export.sizes import Shapes, first_sizes, free_sizes, sized
 from rushlight.core.onnx.export.torch_options import own_options
+from rushlight.core.settings import version
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = ["export"]
@@ -115,10 +116,10 @@ def export(
 
     It is run on `args` (a tensor, or a tuple of arguments) and `kwargs`, and the ops that run
     become the graph; every tensor among the arguments is an input. input_names and output_names
-    default to the names of the parameters and to "output". Parameters and buffers keep their names; those in q4_0 and q8_0 keep
-    their bits, other quantized types are rounded to eight bits (at most a 254th of a block's
-    largest weight). Narrow floats are rounded as the module rounds them. Writes to buffers, such as
-    running means, are left out.
+    default to those of the parameters and to "output". Parameters and buffers keep their names;
+    those in q4_0 and q8_0 keep their bits, other quantized types are rounded to eight bits (at most
+    a 254th of a block's largest weight). Narrow floats are rounded as the module rounds them.
+    Writes to buffers, such as running means, are left out.
 
     dynamic_shapes frees sizes: {"input_ids": {0: "batch", 1: "length"}}, where equal names are
     equal sizes and "past + length" is a sum. The function runs at further sizes then; an integer
@@ -441,14 +442,12 @@ def _file(
     nodes = [
         writing.node(n.op, n.inputs, n.outputs, n.attributes, n.name, n.domain) for n in graph.nodes
     ]
-    from rushlight import version
-
     opsets = {"": graph.opset} | {d: 1 for d in sorted(graph.domains - {""})}
     title = type(call.fn).__name__ if isinstance(call.fn, Module) else "function"
     return writing.File(
         _IR[graph.opset],
         opsets,
-        (_PRODUCER, str(version.rushlight)),
+        (_PRODUCER, version.rushlight),
         title,
         nodes,
         inputs,

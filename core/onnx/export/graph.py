@@ -315,9 +315,9 @@ class Graph:
         """Squeeze or Unsqueeze."""
         return self.op(op, name, self.constant(np.array(axes, np.int64)))
 
-    def slice(self, name: str, axis: int, start: Int, stop: Int, step: int = 1) -> str:
+    def slice(self, name: str, dim: int, start: Int, stop: Int, step: int = 1) -> str:
         """Elements [start, stop) of a dim."""
-        places = [self.ints([start]), self.ints([stop]), self.constant(np.array([axis], np.int64))]
+        places = [self.ints([start]), self.ints([stop]), self.constant(np.array([dim], np.int64))]
         if step != 1:
             places.append(self.constant(np.array([step], np.int64)))
         return self.op("Slice", name, *places)

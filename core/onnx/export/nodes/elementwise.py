@@ -340,7 +340,7 @@ def remainder(g: Graph, s: Step) -> str:
 
 
 @emits("pow")
-def power(g: Graph, s: Step) -> str:
+def to_the_power(g: Graph, s: Step) -> str:
     """Pow."""
     return narrowed(g, s, g.op("Pow", *operands(g, s)))
 

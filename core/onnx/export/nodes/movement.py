@@ -24,10 +24,10 @@ def first(s: Step) -> int:
     return value
 
 
-def size_at(g: Graph, value: int, axis: int) -> Int:
+def size_at(g: Graph, value: int, dim: int) -> Int:
     """The size of a dim: a number where it is the same in all traces."""
-    fixed = len({shape[axis] for shape in g.joined.shapes[value]}) == 1
-    return g.shape(value)[axis] if fixed else Dim(value, axis)
+    fixed = len({shape[dim] for shape in g.joined.shapes[value]}) == 1
+    return g.shape(value)[dim] if fixed else Dim(value, dim)
 
 
 @emits("permute", exact=True)

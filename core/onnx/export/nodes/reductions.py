@@ -10,13 +10,13 @@ from rushlight.core.onnx.export.nodes.elementwise import number_of
 from rushlight.core.onnx.export.nodes.movement import first
 
 
-def reduce(g: Graph, op: str, name: str, axes: tuple[int, ...], keep: bool) -> str:
+def reduce(g: Graph, op: str, name: str, dims: tuple[int, ...], keep: bool) -> str:
     """A reduction; its axes are an input, or an attribute of older opsets."""
-    if not axes:
+    if not dims:
         return name
     if op == "ReduceSum" or g.opset >= 18:
-        return g.op(op, name, g.constant(np.array(axes, np.int64)), keepdims=int(keep))
-    return g.op(op, name, axes=list(axes), keepdims=int(keep))
+        return g.op(op, name, g.constant(np.array(dims, np.int64)), keepdims=int(keep))
+    return g.op(op, name, axes=list(dims), keepdims=int(keep))
 
 
 @emits("sum")
