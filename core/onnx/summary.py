@@ -51,10 +51,11 @@ class Summary:
     """What `inspect` tells of a file. It raises nothing.
 
     name, producer, ir_version, opsets, metadata, inputs, outputs: the file's. operators: how often
-    each occurs, by domain and name. refused: what would be refused, with node and domain. weights: bytes by element type. sizes: what was taken for each free size. costs: one
-    per operator that a run of these sizes executes. peak: the most bytes of values between
-    operators at a time. late: operators whose shapes depend on values. failure: why costs are not
-    known. shapes: of each value with these sizes, and whether its elements are known before a run.
+    each occurs, by domain and name. refused: what would be refused, with node and domain. weights:
+    bytes by element type. sizes: what was taken for each free size. costs: one per operator that a
+    run of these sizes executes. peak: the most bytes of values between operators at a time. late:
+    operators whose shapes depend on values. failure: why costs are not known. shapes: of each value
+    with these sizes, and whether its elements are known before a run.
     """
 
     name: str
@@ -188,7 +189,7 @@ def _shape(info: ValueInfo, sizes: Mapping[str, int], chosen: dict[str, int]) ->
 
 
 def usual_size(info: ValueInfo, place: int) -> int:
-    """What is taken for the free size of a dim: 1 for a batch, 224 for a side of images, else 16."""
+    """The size that is taken for a free dim: 1 of a batch, 224 of a side of images, else 16."""
     shape = info.type.shape if info.type is not None and info.type.shape is not None else ()
     if place == 0 or "batch" in str(shape[place]):
         return 1
