@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.protobuf import fields
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.pairs import encode_pairs
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.io.text.vocabularies.classes import shifted
 from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
-from rushlight.core.io.protobuf import fields
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
 from rushlight.core.io.text.vocabularies.vocabulary_files import tokenizer_json
 
