@@ -99,7 +99,7 @@ def _app() -> Typer:
         finetune,
         profile,
         quantize,
-        run,
+        running,
         see,
         site,
         tasks,
@@ -112,7 +112,7 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), see.see, run.run, commands.inspect, commands.fetch, commands.models,
+        *tasks.commands(), see.see, running.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
         profile.profile,

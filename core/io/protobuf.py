@@ -94,6 +94,11 @@ class Window:
                 )
         return self.view[first : first + stop - start]
 
+    def held(self, span: Span) -> memoryview | None:
+        """The bytes of a span if they are in memory."""
+        first, last = span.start - self.start, span.stop - self.start
+        return self.view[first:last] if 0 <= first and last <= len(self.view) else None
+
     def fields(self, span: Span) -> Parsing[list[tuple[int, int | Span]]]:
         """(number, value) of each field of the message in `span`: a varint, or where its bytes lie.
 

@@ -55,7 +55,8 @@ def load(file: Any, *, device: Any = None) -> OnnxModule:
         if close:
             source.close()
     where = as_device(device)
-    return OnnxModule(model, weights, source.name).to(device=where)
+    module = OnnxModule(model, weights, source.name)
+    return module.to(device=where)
 
 
 def open_model(file: Any) -> tuple[Source, bool, Model]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends import HOST
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import as_dtype
 from rushlight.core.basis.errors import FormatError, brief, nearest
@@ -107,6 +108,7 @@ class OnnxModule(Module):
 
     inputs: list[ValueInfo]
     outputs: list[ValueInfo]
+    device_anchor: Tensor
 
     def __init__(self, model: Model, weights: Mapping[str, Tensor], name: str) -> None:
         super().__init__()
@@ -338,7 +340,7 @@ class OnnxModule(Module):
         kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
-                name: _array(value, known and known.get(name))
+                name: _array(value, known.get(name) if known else None)
                 if name in self._static and isinstance(value, Tensor)
                 else value
                 for name, value in given.items()
@@ -478,8 +480,8 @@ def _result(value: Value, kind: ElementType | None, device: Any) -> Any:
 
 async def _on_host(value: Any) -> Any:
     if isinstance(value, Tensor):
-        if not value.device.backend.asynchronous:
-            return value  # a read of it does not wait
+        if value.device is HOST:
+            return value
         return from_numpy(np.array(await value.detach().host_values_async()))
     if isinstance(value, list):
         return [await _on_host(v) for v in value]

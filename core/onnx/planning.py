@@ -255,9 +255,8 @@ class _Planner:
             value = self.interpreter.output(info.name, self.scope, "the graph")
             result.outputs.append((self.outcome(value), _declared(info, value)))
         for name in reads - late:
-            value = self.scope.find(name)
-            if value is not None:
-                result.needed[name] = (self.outcome(value), value.kind)
+            if (read := self.scope.find(name)) is not None:
+                result.needed[name] = (self.outcome(read), read.kind)
         self.prune()
         return result
 

@@ -27,6 +27,7 @@ _FIELDS = {1: 2, 2: 3, 3: 4, 4: 5, 5: 6, 6: 7, 7: 8, 8: 9, 9: 10, 10: 11, 11: 22
 _KINDS = {1: "float", 2: "int", 3: "string", 4: "tensor", 5: "graph", 6: "floats", 7: "ints",
           8: "strings", 9: "tensors", 10: "graphs", 11: "sparse tensor", 12: "sparse tensors",
           13: "type", 14: "types"}  # fmt: skip
+_FLOAT = struct.Struct("<f")
 _TYPES = {number: kind for kind, number in _FIELDS.items()}
 
 
@@ -435,7 +436,21 @@ class _Reader:
             raise FormatError(f"{what} is of kind {kind}; the kinds are 1 to {max(_FIELDS)}")
         values: list[Any] = []
         for number, value in parts:
-            if number == _FIELDS[kind]:
+            if number != _FIELDS[kind]:
+                continue
+            # Numbers one by one, by the million in files of trees, are taken as they are.
+            if number == 8 and isinstance(value, int):
+                values.append(signed(value))
+            elif number == 7 and isinstance(value, Span) and value.nbytes == 4:
+                piece = self.window.held(value)
+                piece = piece if piece is not None else (yield from self.window.load(*value))
+                values.append(_FLOAT.unpack(piece)[0])
+            elif number == 9 and isinstance(value, Span):
+                piece = self.window.held(value)
+                values.append(
+                    bytes(piece if piece is not None else (yield from self.window.load(*value)))
+                )
+            else:
                 values += yield from self._attribute_values(number, value, depth)
         if kind >= 6 and kind not in (11, 13):
             return Attribute(name, _KINDS[kind], values, reference)

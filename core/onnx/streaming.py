@@ -74,7 +74,8 @@ async def load_async(
             beside.close()
         if source is not file:
             source.close()
-    return OnnxModule(model, weights, source.name).to(device=where)
+    module = OnnxModule(model, weights, source.name)
+    return module.to(device=where)
 
 
 async def open_model_async(file: Any) -> tuple[Source, Model]:

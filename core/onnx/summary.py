@@ -51,10 +51,11 @@ class Summary:
     """What `inspect` tells of a file. It raises nothing.
 
     name, producer, ir_version, opsets, metadata, inputs, outputs: the file's. operators: how often
-    each occurs, by domain and name. refused: what would be refused, with node and domain. weights: bytes by element type. sizes: what was taken for each free size. costs: one
-    per operator that a run of these sizes executes. peak: the most bytes of values between
-    operators at a time. late: operators whose shapes depend on values. failure: why costs are not
-    known. shapes: of each value with these sizes, and whether its elements are known before a run.
+    each occurs, by domain and name. refused: what would be refused, with node and domain. weights:
+    bytes by element type. sizes: what was taken for each free size. costs: one per operator that a
+    run of these sizes executes. peak: the most bytes of values between operators at a time. late:
+    operators whose shapes depend on values. failure: why costs are not known. shapes: of each value
+    with these sizes, and whether its elements are known before a run.
     """
 
     name: str

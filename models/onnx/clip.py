@@ -100,8 +100,9 @@ class ClipGraph(GraphModel, ImageModel):
             given["pixel_values"] = self._blank()
         return _first(self.texts, ask(self.texts, given), _TEXTS)
 
-    def forward(self, ids: Tensor, pixels: Tensor, attention_mask: Tensor | None = None) -> Tensor:
-        """Logits (images, texts) of ids (texts, length) and pixels."""
+    def forward(self, *given: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Logits (images, texts) of ids (texts, length) and pixels, the two that are given."""
+        ids, pixels = given
         texts = normalize(self.encode_text(ids, attention_mask).to(float32), dim=-1)
         return self.compare(self.encode_image(pixels), texts)
 

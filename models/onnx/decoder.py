@@ -154,7 +154,7 @@ class DecoderGraph(GraphModel, CausalLM):
         ids = tensor([[1 % self.vocab_size, 2 % self.vocab_size]], device=self.device)
         first, rest = ids[:, :1], ids[:, 1:]
         with autograd.no_grad():
-            plain = self._results(first, {}, None, None, capture=False)
+            plain = self._results(first, (), None, None, capture=False)
             past = self._presents(plain, 1)
             hidden = [ops.cat([t * 0, t * 0, t], 2) for t in past]
             ones = ops.ones(1, 4, dtype=int64, device=self.device)
@@ -190,7 +190,7 @@ class DecoderGraph(GraphModel, CausalLM):
         keep = logits_to_keep if lengths is None else 0
         if cache is None:
             mask = None if attention_mask is None else (attention_mask != 0).to(int64)
-            results = self._results(ids, {}, mask, None, keep=keep)
+            results = self._results(ids, (), mask, None, keep=keep)
         elif attention_mask is not None:
             raise ValueError(f"{self.config.model_type}: give attention_mask or a cache, not both")
         else:
@@ -254,14 +254,14 @@ class DecoderGraph(GraphModel, CausalLM):
     def _results(
         self,
         ids: Tensor,
-        past: Sequence[Tensor] | Mapping[str, Tensor],
+        past: Sequence[Tensor],
         mask: Tensor | None,
         positions: Tensor | None,
         *,
         keep: int = 0,
         capture: bool = True,
     ) -> dict[str, Tensor]:
-        """The graph's outputs; past: keys and values of each layer in turn, {} for none."""
+        """The graph's outputs; past: keys and values of each layer in turn, () for none."""
         device = ids.device
         given: dict[str, Any] = {"input_ids": ids, "attention_mask": mask}
         order = [

@@ -68,7 +68,7 @@ def of_onnx(
             raise LoadError("load: ONNX files are loaded from a folder or a hub id")
         return None
     asked = dtype if meant else None
-    place = resolve(str(path_or_name), progress=progress, onnx=_selected(asked), only_onnx=meant)
+    place = resolve(str(path_or_name), progress=progress, onnx=selected(asked), only_onnx=meant)
     if place.suffix == ".onnx" and place.is_file():
         folder, found = custom_graph(place)
         files = SmallFiles(folder)
@@ -91,7 +91,7 @@ def _has_weights(folder: Path, files: Files) -> bool:
     return there and (kind is None or kind in families())
 
 
-def _selected(dtype: Asked) -> Callable[[Sequence[str], Mapping[str, Any]], list[str]]:
+def selected(dtype: Asked) -> Callable[[Sequence[str], Mapping[str, Any]], list[str]]:
     """What chooses the ONNX files of a repository by the paths in it and its config.json."""
 
     def select(paths: Sequence[str], told: Mapping[str, Any]) -> list[str]:

@@ -157,7 +157,8 @@ class WhisperGraph(SpeechGraph):
             least = features.amin((1, 2), keepdim=True)
             features = cat([features, least.expand(shape[0], shape[1], most - shape[2])], 2)
         results = ask(self.graph("encoder_model"), {"input_features": features})
-        return next(iter(results.values()))
+        states: Tensor = next(iter(results.values()))
+        return states
 
     def cross_attention(
         self, states: Tensor, ids: Tensor, heads: Sequence[Sequence[int]] | None = None
@@ -217,7 +218,8 @@ class MoonshineGraph(SpeechGraph):
         given = {"input_values": features}
         if "attention_mask" in names_in(self.graph("encoder_model")):
             given["attention_mask"] = (features == features).to(int64)
-        return next(iter(ask(self.graph("encoder_model"), given).values()))
+        states: Tensor = next(iter(ask(self.graph("encoder_model"), given).values()))
+        return states
 
 
 class SoundGraph(GraphModel):

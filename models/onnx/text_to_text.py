@@ -56,8 +56,9 @@ class TextToTextGraph(GraphModel, Seq2SeqLM):
                 f"{self.context_length})"
             )
         mask = None if attention_mask is None else (attention_mask != 0).to(int64)
-        results = ask(self.graph("encoder_model"), {"input_ids": ids, "attention_mask": mask})
-        return next(iter(results.values()))
+        given = {"input_ids": ids, "attention_mask": mask}
+        states: Tensor = next(iter(ask(self.graph("encoder_model"), given).values()))
+        return states
 
     def forward(
         self, ids: Tensor, decoder_ids: Tensor, attention_mask: Tensor | None = None

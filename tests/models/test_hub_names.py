@@ -132,6 +132,9 @@ FILES = {
     "model.safetensors": WEIGHTS,
     "1_Pooling/config.json": b"{}",
     "onnx/model.json": b"not wanted",
+    "onnx/model.onnx": b"a graph",
+    "onnx/model_q4.onnx": b"a small graph",
+    "onnx/model_q4.onnx_data": b"its tensors",
     "pytorch_model.bin": b"wanted where there is nothing else",
     "training_args.bin": b"not wanted",
 }
@@ -253,9 +256,12 @@ SCRIPT = """
 import json, sys
 from rushlight.models.hub import names as hub
 from rushlight.core.io.hub.fetch import FetchError
+from rushlight.models.onnx.loading import selected
+asked = sys.argv[2] if len(sys.argv) > 2 else None
+graphs = {"onnx": selected(asked or None), "only_onnx": bool(asked)} if asked is not None else {}
 seen = []
 try:
-    folder = hub.resolve(sys.argv[1], progress=lambda *a: seen.append(a))
+    folder = hub.resolve(sys.argv[1], progress=lambda *a: seen.append(a), **graphs)
     files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
     print(json.dumps({"folder": str(folder), "files": files, "seen": seen}))
 except FetchError as error:
@@ -264,7 +270,9 @@ except FetchError as error:
 """
 
 
-def _resolve(fake: Hub, home: Path, name: str = "who/what", **more: str) -> dict[str, Any]:
+def _resolve(
+    fake: Hub, home: Path, name: str = "who/what", graphs: str | None = None, **more: str
+) -> dict[str, Any]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("HF_", "HUGGING"))}
     environment = {
         **kept,
@@ -276,7 +284,7 @@ def _resolve(fake: Hub, home: Path, name: str = "who/what", **more: str) -> dict
         **more,
     }
     done = subprocess.run(
-        [sys.executable, "-c", SCRIPT, name],
+        [sys.executable, "-c", SCRIPT, name, *([] if graphs is None else [graphs])],
         env=environment,
         capture_output=True,
         text=True,
@@ -310,6 +318,15 @@ def test_files_of_pytorch_where_safetensors_are_missing(fake: Hub, tmp_path: Pat
     fake.lacks = ("model.safetensors", "pytorch_model.bin")
     found = _resolve(fake, tmp_path / "other")
     assert "who/what has neither .safetensors nor pytorch_model*.bin; it has" in found["error"]
+
+
+def test_graphs_in_place_of_weights(fake: Hub, tmp_path: Path) -> None:
+    rest = ["1_Pooling/config.json", "config.json"]
+    found = _resolve(fake, tmp_path / "a", graphs="q4")
+    assert found["files"] == [*rest, "onnx/model_q4.onnx", "onnx/model_q4.onnx_data"]
+    assert _resolve(fake, tmp_path / "b", graphs="")["files"] == WANTED
+    fake.lacks = ("model.safetensors", "pytorch_model.bin")
+    assert _resolve(fake, tmp_path / "c", graphs="")["files"] == [*rest, "onnx/model.onnx"]
 
 
 def test_a_cut_download_asks_for_the_rest(fake: Hub, tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def fetch_repository(
     """The local snapshot of a hub repository; files missing in the cache are downloaded.
 
     onnx: chooses ONNX files, which are downloaded where there are no other weights, or with
-    `only_onnx` in place of them.
+    `only_onnx` in place of them. `repository` is its id, `revision` its branch, tag or commit.
 
     Sizes and hashes are checked against those of the revision on the hub. Without a connection a
     snapshot in the cache is used. Raises FetchError, with a hint for a gated or private repository,
@@ -60,10 +60,11 @@ def fetch_repository(
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
     if only_onnx:
         files = [f for f in files if not f.rfilename.endswith(".safetensors")]
-    graphs = _graphs(hub, repository, revision, name, info.siblings or (), onnx)
+    weights = any(f.rfilename.endswith(".safetensors") for f in files)
+    graphs = [] if weights else _graphs(hub, repository, revision, name, info.siblings or (), onnx)
     if only_onnx and graphs:
         files += graphs
-    elif not any(f.rfilename.endswith(".safetensors") for f in files):
+    elif not weights:
         pickled = [
             f
             for f in info.siblings or ()
@@ -71,9 +72,7 @@ def fetch_repository(
         ]
         if not pickled and not graphs:
             there = ", ".join(f.rfilename for f in (info.siblings or ())[:12])
-            raise FetchError(
-                f"{name} has neither .safetensors nor {_PICKLED[0]} nor .onnx; it has {there}"
-            )
+            raise FetchError(f"{name} has neither .safetensors nor {_PICKLED[0]}; it has {there}")
         files += pickled or graphs
     total = sum(f.size or 0 for f in files)
     done, folder = 0, Path()
@@ -111,7 +110,7 @@ def _graphs(
         return []
     with _readable(name, repository):
         place = hub.hf_hub_download(repository, "config.json", revision=revision)
-    told = parse_json(Path(place).read_bytes(), "config.json")
+    told = parse_json(Path(place).read_bytes(), "config.json", depth=16)
     chosen = set(onnx(paths, told if isinstance(told, dict) else {}))
     return [f for f in siblings if f.rfilename in chosen]
 

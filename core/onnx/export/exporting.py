@@ -282,7 +282,7 @@ def _symbols(
             if text.isidentifier():
                 places.setdefault(text, Dim(names.index(tensor), axis))
     by_place = []
-    for name, place in places.items():
+    for place in places.values():
         assert isinstance(place, Dim)
         series = tuple(t.inputs[place.value].shape[place.axis] for t in traces)
         number = traces[0].inputs[place.value].number

@@ -244,7 +244,7 @@ def col2im(call: Call, x: Any, image: Any, block: Any) -> Any:
 
 
 def _added(y: Any, taps: int, places: int, window: Window, i: int, size: int) -> Any:
-    """(..., k, ..., out, ...) with both dims made one of `size` at `taps`' place... see col2im."""
+    """Dim i: its taps (the dim `taps`) and windows (`places`) added up to one dim of `size`."""
     before, after = window.pads[i]
     long = size + before + after
     y = y.movedim((taps, places), (-2, -1))

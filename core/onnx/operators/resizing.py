@@ -72,9 +72,11 @@ def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
     if cropped:
         first, last = (np.float32(v) for v in axis.roi)
         longest = np.float32(axis.n - 1)
-        if axis.out == 1:
-            return at + half * (first + last) * longest
-        return first * longest + at * (last - first) * longest / np.float32(axis.out - 1)
+        middle, span = half * (first + last) * longest, (last - first) * longest
+        crop: Array = at + middle
+        if axis.out > 1:
+            crop = first * longest + at * span / np.float32(axis.out - 1)
+        return crop
     if coordinates == "pytorch_half_pixel" and axis.out == 1:
         return at * 0
     points: Array = scaled(at + half) - half

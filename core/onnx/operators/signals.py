@@ -112,13 +112,13 @@ def _real_back(re: Any, im: Any, n: int) -> Any:
 
 
 @operator("DFT", host=(1, 2))
-def dft(call: Call, x: Any, length: Any = None, axis: Any = None) -> Any:
+def dft(call: Call, x: Any, length: Any = None, dim: Any = None) -> Any:
     """The discrete Fourier transform of a dim of (..., 1 or 2), or back."""
     inverse, onesided = call.flag("inverse"), call.flag("onesided")
     if call.opset < 20:
         place = call.int("axis", 1)
     else:
-        place = -2 if axis is None else int(np.asarray(axis).reshape(-1)[0])
+        place = -2 if dim is None else int(np.asarray(dim).reshape(-1)[0])
     d = normalize_dim("axis", place, x.shape)
     if d == x.ndim - 1 or x.shape[-1] not in (1, 2):
         raise call.fail(f"axis={place} of {tuple(x.shape)}; the last dim has the parts, 1 or 2")

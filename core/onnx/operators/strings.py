@@ -58,7 +58,7 @@ def string_split(call: Call, x: Value) -> Any:
     """The pieces of each string along a new last dim, filled with "", and how many there are."""
     texts = texts_of(call, x)
     delimiter, most = call.text("delimiter", None), call.int("maxsplit", None)
-    pieces = []
+    pieces: list[list[str]] = []
     for text in texts.reshape(-1):
         if not text:
             pieces.append([])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,7 +101,7 @@ def inputs(name: str) -> dict[str, Any]:
         title, height, width = images[name]
         scale = 2.0 if name.startswith(("ocr", "u2")) else 1.0  # from -1 to 1
         return {title: picture(height, width) * np.float32(scale) - np.float32(scale - 1)}
-    return {
+    made: dict[str, Callable[[], dict[str, Any]]] = {
         "magika": lambda: {"bytes": generator.integers(0, 257, (2, 2048)).astype(np.int32)},
         "silero": lambda: {
             "input": sound, "state": np.zeros((2, 1, 128), np.float32), "sr": np.array(16000),
@@ -115,4 +116,5 @@ def inputs(name: str) -> dict[str, Any]:
             "input": generator.integers(1, 100, (1, 21)), "input_lengths": np.array([21]),
             "scales": np.array([0, 1, 0], np.float32),  # without noise
         },
-    }[name]()  # fmt: skip
+    }  # fmt: skip
+    return made[name]()

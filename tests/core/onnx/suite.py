@@ -97,7 +97,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_foreign(array: np.ndarray[Any, Any]) -> bool:
-    return array.dtype.type.__module__ == "ml_dtypes"
+    return str(array.dtype.type.__module__) == "ml_dtypes"
 
 
 def check(result: Any, expected: Any, rtol: float, atol: float) -> None:

@@ -21,7 +21,7 @@ HUGE = (2**40, 2**62)
 def content_of(text: str, opsets: str = '"": 18') -> bytes:
     """The file of a model in onnx's text form."""
     model: ModelProto = parser.parse_model(f"<ir_version: 10, opset_import: [{opsets}]>\n{text}")
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 GRAPHS = {

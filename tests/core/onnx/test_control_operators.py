@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 def content_of(text: str) -> bytes:
     """The file of a model in onnx's text form."""
     model: onnx.ModelProto = parser.parse_model(text)
-    return model.SerializeToString()
+    return bytes(model.SerializeToString())
 
 
 def check(content: bytes, inputs: dict[str, Any], device: str = "cpu") -> Any:

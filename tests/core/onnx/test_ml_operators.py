@@ -32,7 +32,8 @@ def model_of(
     results = [helper.make_tensor_value_info(n, kind, None) for n, kind in outputs.items()]
     graph = helper.make_graph([node], "g", infos, results)
     opsets = [helper.make_opsetid("", 18), helper.make_opsetid("ai.onnx.ml", version)]
-    return helper.make_model(graph, opset_imports=opsets, ir_version=10).SerializeToString()
+    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    return bytes(model.SerializeToString())
 
 
 def check(
@@ -145,7 +146,9 @@ def test_tree_classifiers(
     numbers = {"all": range(classes), "first": range(1), "second": range(1, 2)}[ids]
     votes = [(t, n, k) for t, n in leaves for k in numbers]
     weights = rng.normal(size=len(votes)).astype(np.float32)
-    labels = {"classlabels_strings": ["a", "b", "c"][:classes]}
+    more: dict[str, Any] = {"classlabels_strings": ["a", "b", "c"][:classes], **columns}
+    if base:
+        more["base_values"] = [0.125, -0.25, 0.5][:base]
     content = model_of(
         "TreeEnsembleClassifier",
         {"x": rows_of(rng, False)},
@@ -155,9 +158,7 @@ def test_tree_classifiers(
         class_nodeids=[n for _, n, _ in votes],
         class_ids=[k for _, _, k in votes],
         class_weights=(np.abs(weights) / 8 if positive else weights).tolist(),
-        **({"base_values": [0.125, -0.25, 0.5][:base]} if base else {}),
-        **labels,
-        **columns,
+        **more,
     )
     # Of two classes that both have scores, onnxruntime takes the second whenever it is above 0.
     top = classes == 2 and ids == "all"
@@ -235,15 +236,22 @@ def test_features(device: str, name: str) -> None:
     ],
 )
 def test_label_encoders(device: str, keys: str, values: str) -> None:
-    tables = {"strings": ["b", "a", "", "d"], "int64s": [4, -1, 9, 2],
-              "floats": [0.5, -2.0, float("nan"), 7.0]}  # fmt: skip
-    kinds = {"strings": (STRING, np.object_), "int64s": (INT64, np.int64),
-             "floats": (FLOAT, np.float32)}  # fmt: skip
+    tables: dict[str, list[Any]] = {
+        "strings": ["b", "a", "", "d"],
+        "int64s": [4, -1, 9, 2],
+        "floats": [0.5, -2.0, float("nan"), 7.0],
+    }
+    kinds: dict[str, tuple[int, Any]] = {
+        "strings": (STRING, np.object_),
+        "int64s": (INT64, np.int64),
+        "floats": (FLOAT, np.float32),
+    }
     of_key, of_value = keys[5:], values[7:]
-    items = [*tables[of_key], *({"strings": ["zz"], "int64s": [3], "floats": [3.0]}[of_key])]
-    inputs = {"x": np.array(items, kinds[of_key][1])}
+    unknown: dict[str, Any] = {"strings": "zz", "int64s": 3, "floats": 3.0}
+    items = [*tables[of_key], unknown[of_key]]
+    inputs: dict[str, Any] = {"x": np.array(items, kinds[of_key][1])}
     default = {"strings": "default_string", "int64s": "default_int64", "floats": "default_float"}
-    attributes = {
+    attributes: dict[str, Any] = {
         keys: tables[of_key],
         values: tables[of_value],
         default[of_value]: {"strings": "?", "int64s": -7, "floats": 1.5}[of_value],

@@ -79,7 +79,7 @@ def test_continued_texts_of_other_decoders(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
 def test_texts_of_texts(name: str) -> None:
-    least = {"bart": {"min_new_tokens": 11}}.get(name, {})
+    least: dict[str, Any] = {"min_new_tokens": 11} if name == "bart" else {}
     pipe = rl.pipeline("text2text-generation", folder(name))
     told = answers()[name][0]["generated_text"]
     assert pipe(TEXT, max_new_tokens=12, **least) == told

@@ -14,8 +14,8 @@ from rushlight.models.onnx.decoder import BEFORE, BEHIND, EXACT, DecoderGraph
 PROMPTS = [[33, 60, 61], [40, 41, 42, 43, 44, 45, 46]]
 
 
-def decoder(name: str, device: str = "cpu", **options: str) -> DecoderGraph:
-    model = rl.models.load(folder(name), device, **options)
+def decoder(name: str, device: str = "cpu", dtype: str | None = None) -> DecoderGraph:
+    model = rl.models.load(folder(name), device, dtype)
     assert isinstance(model, DecoderGraph)
     return model
 

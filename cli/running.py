@@ -184,7 +184,7 @@ def pixels(info: ValueInfo, path: Path) -> Any:
             file=sys.stderr,
         )
         image = resize(image, (height, width))
-    values = np.asarray(image, np.float32)
+    values: Any = np.asarray(image, np.float32)
     if channels == 1:
         values = values.mean(-1, keepdims=True)
     kind = info.type.kind if info.type is not None else None
@@ -197,7 +197,7 @@ def pixels(info: ValueInfo, path: Path) -> Any:
 
 
 def _random(info: ValueInfo, sizes: dict[str, int]) -> Any:
-    import numpy as np
+    import rushlight as rl
 
     kind = info.type.kind if info.type is not None else None
     shape = info.type.shape if info.type is not None else None
@@ -208,10 +208,10 @@ def _random(info: ValueInfo, sizes: dict[str, int]) -> Any:
         usual = 1 if place == 0 else _FREE_SIDE if len(shape) == 4 else 16
         named = size if isinstance(size, str) else f"{info.name}.{place}"
         counts.append(size if isinstance(size, int) else sizes.get(named, usual))
-    generator = np.random.default_rng(0)
+    generator = rl.Generator().manual_seed(0)
     if kind.is_float:
-        return generator.standard_normal(counts).astype(np.float32)
-    return generator.integers(0, 2, counts).astype(kind.stored)
+        return rl.randn(counts, generator=generator)
+    return rl.randint(0, 2, counts, generator=generator).numpy().astype(kind.stored)
 
 
 def _outputs(module: Any, results: Any) -> dict[str, Any]:
