@@ -378,7 +378,8 @@ async def run(job: Any, device: str, inputs: Any) -> dict[str, Any]:
 def _input(row: Any, kind: Any) -> Any:
     """The NumPy array of an input."""
     shape = tuple(int(n) for n in row["shape"])
-    dtype = np.dtype(kind.stored) if kind is not None and kind.stored is not None else np.float32
+    known = kind is not None and kind.stored is not None
+    dtype = np.dtype(kind.stored if known else np.float32)
     if row["mode"] == "numbers":
         try:
             values = json.loads(row["text"])
@@ -427,7 +428,7 @@ async def _output(name: str, value: Any) -> dict[str, Any]:
             "mean": float(finite.mean()),
             "std": float(finite.std()),
         }
-        best = np.argsort(-numbers, kind="stable")[:5] if 8 <= flat.size <= 100_000 else []
+        best: Any = np.argsort(-numbers, kind="stable")[:5] if 8 <= flat.size <= 100_000 else []
         row["best"] = [[int(i), float(numbers[i])] for i in best if math.isfinite(numbers[i])]
     if (picture := _picture(array)) is not None:
         row["picture"] = picture
