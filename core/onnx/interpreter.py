@@ -60,11 +60,14 @@ Constant = Callable[[TensorRecord | SparseRecord], Any]
 
 
 class NeedsValue(Exception):
-    """The elements of a value are needed where only its shape is known."""
+    """The elements of a value are needed where only its shape is known.
 
-    def __init__(self, value: Value, why: str) -> None:
+    always: whether the operator cannot be planned even where they are known.
+    """
+
+    def __init__(self, value: Value, why: str, always: bool = False) -> None:
         super().__init__(why)
-        self.value, self.why = value, why
+        self.value, self.why, self.always = value, why, always
 
 
 @dataclass(slots=True, eq=False)
@@ -313,7 +316,8 @@ class Interpreter:
                 return results
         if operator.dynamic and self.planning:
             value = next((v for v in values if v is not None), Value(None))
-            raise NeedsValue(value, f"{call.title}: the shape of its result depends on values")
+            why = f"{call.title}: the shape of its result depends on values"
+            raise NeedsValue(value, why, always=True)
         call.device = self.device
         arguments = [
             None

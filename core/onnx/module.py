@@ -18,6 +18,7 @@ from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
+from rushlight.core.onnx.late import Kinds, Rest
 from rushlight.core.onnx.planning import (
     SMALL_INPUT,
     Constants,
@@ -78,11 +79,22 @@ class _Scoped(Module):
 
 
 class _Prepared:
-    """A plan with the function that runs its steps."""
+    """A plan with the function that runs its steps.
 
-    def __init__(self, plan: Plan, constants: Constants, weights: Mapping[str, Tensor]) -> None:
-        self.plan, self.constants = plan, constants
+    model: what the plan is of. kinds: the element types of its inputs.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        plan: Plan,
+        kinds: Kinds,
+        constants: Constants,
+        weights: Mapping[str, Tensor],
+    ) -> None:
+        self.model, self.plan, self.kinds, self.constants = model, plan, kinds, constants
         self.names = list(plan.inputs)
+        self.rest = None if plan.alone is None or plan.is_whole else Rest(model, plan)
 
         def body(*inputs: Tensor) -> list[Tensor]:
             return run_steps(plan, dict(zip(self.names, inputs, strict=True)), weights, constants)
@@ -125,6 +137,7 @@ class OnnxModule(Module):
         self._static: set[str] = set()
         self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
+        self._kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
 
     def _hold(self, title: str, held: Tensor) -> None:
         """Register a tensor under its name in the file, as far as it can be a path of names."""
@@ -189,7 +202,9 @@ class OnnxModule(Module):
             given |= {n: _array(given[n], v) for n, v in known.items()}
             outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
             plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
-            prepared, results = _Prepared(plan, Constants(self.device), self.weights), []
+            constants = Constants(self.device)
+            prepared = _Prepared(self.model, plan, self._kinds, constants, self.weights)
+            results = []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
             info.name: _result(value, None, self.device)
@@ -336,7 +351,6 @@ class OnnxModule(Module):
 
         known: the elements of some of them.
         """
-        kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         while True:
             values = {
                 name: _array(value, known.get(name) if known else None)
@@ -353,20 +367,24 @@ class OnnxModule(Module):
                 # What is computed ahead is no part of what a captured function does.
                 with capture.tracing(None), autograd.no_grad():
                     metas = {name: _described(value) for name, value in values.items()}
-                    plan = make_plan(self.model, metas, kinds)
+                    plan = make_plan(self.model, metas, self._kinds)
             except StaticInputs as need:
                 if need.names <= self._static:
                     raise FormatError(f"the inputs {need} decide shapes of themselves") from None
                 self._static |= need.names
                 continue
-            constants = self._constants.setdefault(device, Constants(device))
-            with capture.tracing(None):
-                constants.prepare(plan)
-            self._plans[key] = made = _Prepared(plan, constants, self.weights)
+            self._plans[key] = made = self._prepare(self.model, plan, self._kinds)
             if len(self._plans) > _MOST_PLANS:
                 _, dropped = self._plans.popitem(last=False)
                 dropped.constants.release(dropped.plan)
             return made
+
+    def _prepare(self, model: Model, plan: Plan, kinds: Kinds) -> _Prepared:
+        device = self.device
+        constants = self._constants.setdefault(device, Constants(device))
+        with capture.tracing(None):
+            constants.prepare(plan)
+        return _Prepared(model, plan, kinds, constants, self.weights)
 
     def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
         if not prepared.plan.steps and not wanted_slots(prepared.plan):
@@ -407,9 +425,8 @@ class OnnxModule(Module):
         found = dict(zip(wanted_slots(plan), results, strict=True))
         scope = Scope()
         if plan.late:
-            kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
             for name, value in given.items():
-                scope.names[name] = as_value(value, kinds.get(name))
+                scope.names[name] = as_value(value, prepared.kinds.get(name))
             for name, (place, kind) in plan.needed.items():
                 scope.names[name] = _placed(place, kind, found, weights)
 
@@ -420,20 +437,39 @@ class OnnxModule(Module):
                 return constant_value(record, weight)
 
             read = set().union(*(names_read(node) for node in plan.late))
-            for name, record in self.model.graph.initializers.items():
+            for name, record in prepared.model.graph.initializers.items():
                 if name in read:
                     scope.names.setdefault(name, constant(record))
             interpreter = Interpreter(self.model, constant, device)
             interpreter.folded = self._folded
-            for node in plan.late:
-                interpreter.node(node, scope)
+            rest = prepared.rest if weights is self.weights else None
+            if rest is not None and not capture.active:
+                self._run_rest(rest, interpreter, scope)
+            else:
+                for node in plan.late:
+                    interpreter.node(node, scope)
         values = []
-        for info, (place, kind) in zip(self.outputs, plan.outputs, strict=True):
+        for info, (place, kind) in zip(prepared.model.graph.outputs, plan.outputs, strict=True):
             late = place is None and scope.find(info.name) is not None
             value = scope.find(info.name) if late else _placed(place, kind, found, weights)
             assert value is not None
             values.append((value, kind))
         return values
+
+    def _run_rest(self, rest: Rest, interpreter: Interpreter, scope: Scope) -> None:
+        """Run the late nodes of a plan: by a plan of their own if these shapes came before."""
+        rest.run_first(interpreter, scope)
+        outcome = rest.prepared(scope, self._prepare)
+        if outcome is None:
+            for node in rest.model.graph.nodes:
+                interpreter.node(node, scope)
+            return
+        following, given = outcome
+        following.calls = max(following.calls, 1)  # the nodes ran once, so this run is captured
+        results = self._run_steps(following, given)
+        values = self._values(following, given, results, self.device, self.weights)
+        for info, (value, kind) in zip(rest.outputs, values, strict=True):
+            scope.names[info.name] = Value(value.data, value.kind or kind)
 
 
 def _placed(

@@ -77,7 +77,9 @@ class Plan:
 
     inputs: slot of each input of the graph that the steps read. outputs: for each output of the
     graph an array, a slot, a Weight, or None where a late node computes it. late: nodes that run
-    after the steps; needed: what they and the outputs read, by name.
+    after the steps; needed: what they and the outputs read, by name. alone: places among the late
+    nodes of those that no plan can hold, whatever is known, and that wait for none of the others;
+    None where the late nodes are not to be planned.
     """
 
     inputs: dict[str, int] = field(default_factory=dict)
@@ -86,6 +88,7 @@ class Plan:
     late: list[Node] = field(default_factory=list)
     needed: dict[str, tuple[Any, ElementType | None]] = field(default_factory=dict)
     why_late: dict[int, str] = field(default_factory=dict)
+    alone: set[int] | None = None
     slots: int = 0
 
     @property
@@ -233,6 +236,7 @@ class _Planner:
             self.scope.names.setdefault(name, self.constant(record))
         late: set[str] = set()
         reads: set[str] = set()
+        result.alone = set()
         for number, node in enumerate(graph.nodes):
             names = names_read(node)
             if names & late:
@@ -247,6 +251,8 @@ class _Planner:
                 del result.steps[before[0] :]
                 self.interpreter.depth = before[2]
                 result.why_late[number] = need.why
+                if need.always or not self.comes_later(need.value, node):
+                    result.alone.add(len(result.late))
                 self.postpone(node, late, reads, names)
         for info in graph.outputs:
             if info.name in late:
@@ -267,6 +273,14 @@ class _Planner:
         if isinstance(value.data, dict):
             return {k: self.outcome(v) for k, v in value.data.items()}
         return self.place(value)
+
+    def comes_later(self, value: Value, node: Node) -> bool:
+        """Whether a later plan can have the elements of a value that a node needs."""
+        data = value.data
+        small = (
+            isinstance(data, Tensor) and data.dtype.kind in "iub" and data.numel() <= SMALL_INPUT
+        )
+        return small and any(self.scope.find(name) is value for name in names_read(node))
 
     def postpone(self, node: Node, late: set[str], reads: set[str], names: set[str]) -> None:
         self.result.late.append(node)

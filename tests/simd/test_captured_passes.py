@@ -163,3 +163,8 @@ def test_a_state_that_is_read_later_is_copied(compiled: list[Step]) -> None:
     np.testing.assert_array_equal(first.numpy(), before + 1)
     np.testing.assert_array_equal(last.numpy(), state.numpy())
     assert "assign" in [s.name for s in compiled]
+
+
+def test_a_value_of_which_a_part_is_read_stays(variant: str, compiled: list[Step]) -> None:
+    """A chain computes as many elements as it gives."""
+    agrees(lambda x, m: (((x * m)[:, :1].exp() * m).ceil(),), on(1, (1, 2, 37)), on(2, (1, 1, 37)))

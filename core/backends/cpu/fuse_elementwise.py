@@ -77,6 +77,8 @@ class _Chains:
         if maker in self.gone or maker in self.joined or slot in self.keep or not self.fits(maker):
             return False
         count = self.steps[sink].out.layout.numel
+        if self.steps[maker].out.layout.numel != count:
+            return False  # only a part of it is read
         covers_all = (
             x.layout.is_contiguous and not x.layout.offset and x.layout.numel == count
             for m in self.readers[slot]

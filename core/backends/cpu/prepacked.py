@@ -85,13 +85,13 @@ class PackedWeight:
         simd.library.run(self.words, ["conv2d"])
 
 
-def prepack(step: Step, record: Record) -> tuple[Record, PackedWeight | None]:
+def prepack(record: Record) -> tuple[Record, PackedWeight | None]:
     """The record of a convolution with its weight packed, where that may be and pays."""
-    weight = step.inputs[1] if record.kernel in ("conv2d", "conv2d_tail") else None
+    weight = record.operands[2] if record.kernel in ("conv2d", "conv2d_tail") else None
     library = simd.library
     if weight is None or library is None or "conv2d_kept" not in library.numbers:
         return record, None
-    slot, out = weight.storage, step.out.layout.shape
+    slot, out = weight.storage, record.operands[0].layout.shape
     memory = slot.ref()
     if memory is None or not _private(slot):
         return record, None

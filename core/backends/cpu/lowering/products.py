@@ -75,6 +75,21 @@ def _number(kernel: str) -> int:
     return simd.library.numbers[kernel]
 
 
+def _is_column(*operands: Any) -> bool:
+    """Whether the images are one element wide; the kernels go along rows, so these are turned."""
+    images = [x.layout.shape for x in operands if x is not None and x.layout.ndim == 4]
+    return all(shape[3] == 1 for shape in images) and any(shape[2] > 1 for shape in images)
+
+
+def _laid_flat(x: Any) -> Any:
+    """An image of one column as an image of one row."""
+    if x is None or x.layout.ndim != 4:
+        return x
+    a, b, c, _ = x.layout.shape
+    layout = x.layout.reshape((a, b, 1, c)) or x.layout.permute((0, 1, 3, 2))
+    return TensorView(x.storage, layout, x.dtype)
+
+
 def _conv(kernel: str) -> Any:
     def lower(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
         # The second input is the weight, or a gradient if the weight is the result.
@@ -85,7 +100,11 @@ def _conv(kernel: str) -> Any:
         empty |= 0 in second.shape and 0 in second.strides
         if empty or not fits or (kernel == "conv2d_weight" and out.dtype is not float32):
             return None
-        sizes = (*attrs["stride"], *attrs["padding"], *attrs["dilation"], attrs["groups"])
+        pairs: list[tuple[int, int]] = [attrs[name] for name in ("stride", "padding", "dilation")]
+        if not pairs[1][1] and _is_column(out, *inputs):
+            pairs = [(0 if pair is pairs[1] else 1, pair[0]) for pair in pairs]
+            out, *inputs = (_laid_flat(x) for x in (out, *inputs))
+        sizes = (*pairs[0], *pairs[1], *pairs[2], attrs["groups"])
         if "tail" not in attrs:
             return Record(kernel, (out, *inputs), sizes)
         steps = (n for op, *operands in attrs["tail"] for n in (_number(op), *operands))
