@@ -54,6 +54,7 @@ RARE_END
 #include "micro.c"
 #include "gemm.c"
 #include "gemv.c"
+#include "bytes.c"
 #include "attention.c"
 RARE_BEGIN
 #include "recurrence.c"

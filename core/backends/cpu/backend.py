@@ -16,6 +16,7 @@ from rushlight.core.backends.cpu.lowering.blocks import KERNELS as BLOCK_KERNELS
 from rushlight.core.backends.cpu.reference import (
     blocks,
     conv_kernels,
+    integers,
     linalg,
     nn_kernels,
     numpy_kernels,
@@ -46,6 +47,7 @@ KERNELS: dict[str, Callable[..., None]] = {
     **conv_kernels.KERNELS,
     **window_kernels.KERNELS,
     **linalg.KERNELS,
+    **integers.KERNELS,
 }
 # Ops that copy bits without arithmetic: they run on the stored form of any dtype.
 MOVES = numpy_kernels.MOVES

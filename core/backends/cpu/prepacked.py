@@ -1,6 +1,6 @@
 """What is computed of tensors from outside alone, before a run and only when they changed.
 
-Such are the weights of convolutions in the form that C kernels multiply, and the values of steps.
+Such are weights in the form that C kernels multiply, and the values of steps.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.cpu.simd import Record
-from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.basis.dtype import DType, float32, int64, uint8
 from rushlight.core.basis.graph import GraphOperand, Memory, Slot, Step, TensorView
 from rushlight.core.basis.layout import Layout
 
@@ -71,11 +71,11 @@ class PackedWeight:
 
     alive: ClassVar[weakref.WeakSet[PackedWeight]] = weakref.WeakSet()
 
-    def __init__(self, key: tuple[Any, ...], memory: Memory, count: int) -> None:
+    def __init__(self, key: tuple[Any, ...], memory: Memory, count: int, dtype: DType) -> None:
         self.key, self.watch = key, Watch([memory])
-        self.buffer = np.empty(4 * count, np.uint8)
+        self.buffer = np.empty(dtype.nbytes(count), np.uint8)
         self.address: int = self.buffer.__array_interface__["data"][0]
-        self.view = TensorView(self, Layout.contiguous((count,)), float32)
+        self.view = TensorView(self, Layout.contiguous((count,)), dtype)
         self.words = array("q")
         self.alive.add(self)
 
@@ -85,40 +85,69 @@ class PackedWeight:
         simd.library.run(self.words, ["conv2d"])
 
 
-def prepack(record: Record) -> tuple[Record, PackedWeight | None]:
-    """The record of a convolution with its weight packed, where that may be and pays."""
-    weight = record.operands[2] if record.kernel in ("conv2d", "conv2d_tail") else None
+def prepack(step: Step, record: Record) -> tuple[Record, PackedWeight | None]:
+    """The record of a product with its weight packed, where that may be and pays."""
     library = simd.library
+    if record.kernel == "byte_product":
+        packed = _packed("byte_keep", step.inputs[1], (), (), uint8)
+        if packed is None:
+            return record, None
+        return Record(record.kernel, (*record.operands[:8], packed.view)), packed
+    weight = record.operands[2] if record.kernel in ("conv2d", "conv2d_tail") else None
     if weight is None or library is None or "conv2d_kept" not in library.numbers:
         return record, None
-    slot, out = weight.storage, record.operands[0].layout.shape
-    memory = slot.ref()
-    if memory is None or not _private(slot):
-        return record, None
+    out = record.operands[0].layout.shape
     if weight.dtype is not float32 or out[0] * out[2] * out[3] > _PLACES:
         return record, None
     geometry = (*record.attrs[:7], *out[2:])
-    count = _count(weight, geometry)
-    key = (id(memory), slot.address, weight.layout, geometry[:7], count)
-    packed = next(
-        (x for x in PackedWeight.alive if x.key == key and x.watch.refs[0]() is memory), None
-    )
+    packed = _packed("conv2d_keep", weight, geometry, geometry[:7], float32)
     if packed is None:
-        if not count or sum(x.buffer.nbytes for x in PackedWeight.alive) + 4 * count > _MOST:
-            return record, None
-        packed = PackedWeight(key, memory, count)
-        packed.words = library.message([Record("conv2d_keep", (packed.view, weight), geometry)])[0]
+        return record, None
     operands: Sequence[Any] = (*record.operands[:4], packed.view, *record.operands[4:])
     return Record("conv2d_kept", tuple(operands), record.attrs), packed
 
 
-def _count(weight: GraphOperand, geometry: tuple[int, ...]) -> int:
-    """How many floats the form takes; 0 where there is none."""
+def _packed(
+    kernel: str,
+    weight: GraphOperand | None,
+    attrs: tuple[int, ...],
+    decisive: tuple[int, ...],
+    dtype: DType,
+) -> PackedWeight | None:
+    """The form that `kernel` makes of a weight, of elements of `dtype`; one for all its users.
+
+    decisive: the attributes that the form depends on. None for what may change or has no form.
+    """
+    library = simd.library
+    if weight is None or library is None or not _private(weight.storage):
+        return None
+    slot = weight.storage
+    memory = slot.ref()
+    assert memory is not None
+    count = _count(kernel, weight, attrs)
+    key = (kernel, id(memory), slot.address, weight.layout, decisive, count)
+    packed = next(
+        (x for x in PackedWeight.alive if x.key == key and x.watch.refs[0]() is memory), None
+    )
+    if packed is None:
+        held = sum(x.buffer.nbytes for x in PackedWeight.alive)
+        if not count or held + dtype.nbytes(count) > _MOST:
+            return None
+        packed = PackedWeight(key, memory, count, dtype)
+        packed.words = library.message([Record(kernel, (packed.view, weight), attrs)])[0]
+    return packed
+
+
+def _count(kernel: str, weight: GraphOperand, attrs: tuple[int, ...]) -> int:
+    """How many elements the form takes; 0 where there is none."""
 
     class Place:
         buffer = np.zeros(8, np.uint8)
         address: int = buffer.__array_interface__["data"][0]
 
     out = TensorView(Place, Layout.contiguous((1,)), int64)
-    simd.run([Record("conv2d_keep", (out, weight), geometry)], ["conv2d"])
+    try:
+        simd.run([Record(kernel, (out, weight), attrs)], [kernel])
+    except simd.Refused:
+        return 0
     return int(Place.buffer.view(np.int64)[0])

@@ -8,6 +8,7 @@ from rushlight.core.backends import HOST
 from rushlight.core.functional import declared as rl
 from rushlight.core.onnx.element_types import INT32
 from rushlight.core.onnx.registry import Call, operator
+from rushlight.core.ops.integers import BYTE_PRODUCT, byte_product
 from rushlight.core.ops.matmul import linear_t
 
 _EXACT = 1 << 24  # whole numbers up to which float32 holds each
@@ -71,7 +72,7 @@ def integer_product(a: Any, b: Any) -> Any:
     return rl.matmul(a.to(dtype), b.to(dtype))
 
 
-def byte_product(a: Any, b: Any, most: int = 255 * 255) -> Any:
+def float_product(a: Any, b: Any, most: int = 255 * 255) -> Any:
     """a @ b of floats that hold small whole numbers, exact in int32.
 
     most: the greatest size of a product of two elements. As many of them are summed in float32 as
@@ -100,12 +101,36 @@ def centered(x: Any, zero: Any, rows: bool) -> Any:
     return wide - zero.to("float32")
 
 
+def takes_bytes(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> bool:
+    """Whether the device multiplies matrices of bytes as they are."""
+    if a.ndim < 2 or b.ndim < 2 or not a.storage.device.backend.supports(BYTE_PRODUCT.name):
+        return False
+    if any(x.dtype.name not in ("uint8", "int8") for x in (a, b)):
+        return False
+    for zero, size in ((a_zero, a.shape[-2]), (b_zero, b.shape[-1])):
+        if zero is not None and (zero.ndim > 1 or zero.numel() not in (1, size)):
+            return False
+    return a.ndim == 2 or b.ndim > 2 or a_zero is None or bool(a_zero.numel() == 1)
+
+
+def of_rows(x: Any) -> Any:
+    """One number, or one of each row, as a column."""
+    return None if x is None else x.reshape(-1, 1)
+
+
+def of_columns(x: Any) -> Any:
+    """One number, or one of each column, as a row."""
+    return None if x is None else x.reshape(1, -1)
+
+
 @operator("MatMulInteger")
 def matmul_integer(call: Call, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
     """The exact product of integers of eight bits less their zero points, in int32."""
     call.result_kinds = [INT32]
+    if takes_bytes(a, b, a_zero, b_zero):
+        return byte_product(a, b, of_rows(a_zero), of_columns(b_zero))
     most = _largest(a, a_zero) * _largest(b, b_zero)
-    return byte_product(centered(a, a_zero, True), centered(b, b_zero, False), most)
+    return float_product(centered(a, a_zero, True), centered(b, b_zero, False), most)
 
 
 def _largest(x: Any, zero: Any) -> int:

@@ -13,7 +13,14 @@ from rushlight.core.onnx.element_types import (
 )
 from rushlight.core.onnx.operators.casting import converted
 from rushlight.core.onnx.operators.common import asked_type, axis_of
-from rushlight.core.onnx.operators.linear_algebra import byte_product, centered
+from rushlight.core.onnx.operators.linear_algebra import (
+    byte_product,
+    centered,
+    float_product,
+    of_columns,
+    of_rows,
+    takes_bytes,
+)
 from rushlight.core.onnx.registry import Call, operator
 
 
@@ -91,6 +98,15 @@ def dynamic_quantize_linear(call: Call, x: Any) -> Any:
     return [levels.to("uint8"), scale, zero.to("uint8")]
 
 
+def _simple(a: Any, a_scale: Any, b_scale: Any, scale: Any, zero: Any) -> bool:
+    """Whether the result has one scale and zero point, and float32 scales for rows and columns."""
+    if scale.numel() != 1 or zero.numel() != 1 or zero.dtype.name not in ("uint8", "int8"):
+        return False
+    if any(s.dtype.name != "float32" or s.ndim > 1 for s in (a_scale, b_scale, scale)):
+        return False
+    return a.ndim == 2 or a_scale.numel() == 1
+
+
 @operator("QLinearMatMul")
 def qlinear_matmul(
     call: Call,
@@ -106,11 +122,16 @@ def qlinear_matmul(
     """The product of two quantized matrices, quantized again."""
     kind = call.kinds[7] or UINT8
     call.result_kinds = [kind]
+    if takes_bytes(a, b, a_zero, b_zero) and _simple(a, a_scale, b_scale, scale, zero):
+        factor = of_rows(a_scale) * of_columns(b_scale) / scale.reshape(1, 1)
+        a_zero, b_zero = of_rows(a_zero), of_columns(b_zero)
+        zero = zero.reshape(1, 1)
+        return byte_product(a, b, a_zero, b_zero, None, factor, zero, kind.carried.name)
     left, right = centered(a, a_zero, True), centered(b, b_zero, False)
     if a.dtype.kind == "f":
         product = rl.matmul(left, right)
     else:
-        product = byte_product(left, right).to("float32")
+        product = float_product(left, right).to("float32")
     row = a_scale.unsqueeze(-1) if a_scale.ndim == 1 and a_scale.numel() > 1 else a_scale
     factor = row * b_scale / scale
     if factor.numel() == 1:

@@ -1,4 +1,4 @@
-"""Lowerings of matrix products of floats."""
+"""Lowerings of matrix products."""
 
 from __future__ import annotations
 
@@ -64,6 +64,21 @@ def _experts(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Recor
     return Record("product_experts", (out, x, weight, index, *bias))
 
 
+def _spread(x: Any, rows: int, cols: int) -> Any:
+    """A matrix of numbers of rows or columns, or of one, in the size of the result."""
+    return None if x is None else TensorView(x.storage, x.layout.expand((rows, cols)), x.dtype)
+
+
+def _byte_product(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    a, b = inputs[:2]
+    if out.layout.ndim > 8:
+        return None
+    m, n = out.layout.shape[-2:]
+    sizes = ((m, 1), (1, n), (m, n), (m, n), (1, 1))
+    more = (_spread(x, *s) for x, s in zip(inputs[2:], sizes, strict=True))
+    return Record("byte_product", (out, a, b, *more, None))
+
+
 def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     weight, index = inputs
     fits = out.layout.ndim <= 8 and weight.dtype in _FLOATS
@@ -121,4 +136,5 @@ LOWERINGS = {
     "linear_experts": _experts,
     "linear_experts_t": _experts,
     "embedding": _embedding,
+    "byte_product": _byte_product,
 }

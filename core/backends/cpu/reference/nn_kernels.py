@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.backends.cpu.reference.blocks import Rows, Stack
+from rushlight.core.backends.cpu.reference.integers import whole_product
 from rushlight.core.backends.cpu.reference.numpy_kernels import within
 from rushlight.core.basis.packed import pack, unpack
 
@@ -32,6 +33,8 @@ def _product(a: Array, b: Array, out: Array | None = None) -> Array:
 def _matmul(out: Array, a: Array, b: Array) -> None:
     if a.dtype == np.bool_:
         out[...] = np.matmul(a.astype(np.uint8), b.astype(np.uint8)) != 0
+    elif a.dtype.kind in "iu":
+        out[...] = whole_product(a, b)
     elif out.flags.c_contiguous:
         _product(a, b, out)
     else:

@@ -1,0 +1,61 @@
+"""Exact products of matrices of 8-bit integers, as sums, scaled to floats, or quantized again."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rushlight.core.basis.dtype import DTYPES
+from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.ops.movement import owned
+from rushlight.core.tensor.op import Meta, Op
+
+if TYPE_CHECKING:
+    from rushlight.core.tensor.tensor import Tensor
+
+
+def _infer_byte_product(
+    a: Meta,
+    b: Meta,
+    a_zero: Meta | None,
+    b_zero: Meta | None,
+    bias: Meta | None,
+    scale: Meta | None,
+    zero: Meta | None,
+    *,
+    dtype: str,
+) -> Meta:
+    return a.fresh((*a.shape[:-1], b.shape[-1]), DTYPES[dtype])
+
+
+BYTE_PRODUCT: Op = Op("byte_product", infer=_infer_byte_product, differentiable=False)
+
+
+def byte_product(
+    a: Tensor,
+    b: Tensor,
+    a_zero: Tensor | None = None,
+    b_zero: Tensor | None = None,
+    bias: Tensor | None = None,
+    scale: Tensor | None = None,
+    zero: Tensor | None = None,
+    dtype: str = "int32",
+) -> Tensor:
+    """(a - a_zero) @ (b - b_zero) of uint8 and int8: (..., m, k), (..., k, n) -> (..., m, n).
+
+    The sums are exact, in int32, which wraps around. Without a scale they are the result. For
+    "float32" it is sums * scale + bias, for "uint8" and "int8" round((sums + bias) * scale) + zero
+    within the dtype's range, where the bias is int32. a_zero: (m or 1, 1), of any 8-bit dtype;
+    b_zero: (1, n or 1); bias and scale: (m or 1, n or 1); zero: (1, 1). For `a` of more dims than
+    `b`, numbers of rows must be one for all.
+    """
+    of_rows = any(x is not None and x.shape[0] > 1 for x in (a_zero, bias, scale))
+    if b.ndim == 2 and a.ndim > 2 and not of_rows:
+        rows = 1
+        for n in a.shape[:-1]:
+            rows *= n
+        flat = a.reshape(rows, a.shape[-1])
+        out = BYTE_PRODUCT(flat, b, a_zero, b_zero, bias, scale, zero, dtype=dtype)
+        return owned(out.reshape(*a.shape[:-1], b.shape[-1]))
+    batch = broadcast_shapes("byte_product", a.shape[:-2], b.shape[:-2])
+    a, b = a.expand(*batch, *a.shape[-2:]), b.expand(*batch, *b.shape[-2:])
+    return BYTE_PRODUCT(a, b, a_zero, b_zero, bias, scale, zero, dtype=dtype)
