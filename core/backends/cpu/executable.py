@@ -158,7 +158,7 @@ class CpuExecutable:
             with linear_mode(step.activation_precision) if other else nullcontext():
                 record = lowering.record(step.name, step.inputs, step.out, step.attrs)
             if record is not None:
-                record, weight = prepack(record)
+                record, weight = prepack(step, record)
                 if weight is not None:
                     self.packed[weight] = None
                 records.append(record)
