@@ -128,7 +128,7 @@ function fieldOf(info, i) {
   const field = { info, shape: () => shapeOf(info), mode, low, high, text, range, picture: null };
   file.addEventListener("change", () => (field.picture = file.files?.[0] ?? null));
   const parts = {
-    random: make("span", { class: "row" }, "from ", low, " to ", high),
+    random: make("span", { class: "row" }, "between ", low, " and ", high),
     numbers: text,
     picture: make("span", { class: "row" }, file, " numbers ", range),
   };
