@@ -36,6 +36,7 @@ from rushlight.core.onnx.planning import (
     wanted_slots,
 )
 from rushlight.core.onnx.proto import Model, SparseRecord, TensorRecord, ValueInfo
+from rushlight.core.onnx.repeats import Repeats
 from rushlight.core.onnx.weights import records_in
 from rushlight.core.ops import empty
 from rushlight.core.tensor import autograd
@@ -94,6 +95,7 @@ class _Prepared:
     ) -> None:
         self.model, self.plan, self.kinds, self.constants = model, plan, kinds, constants
         self.names = list(plan.inputs)
+        self.wanted = wanted_slots(plan)
         self.rest = None if plan.alone is None or plan.is_whole else Rest(model, plan)
 
         def body(*inputs: Tensor) -> list[Tensor]:
@@ -101,6 +103,7 @@ class _Prepared:
 
         self.eager, self.captured = body, jit(body)
         self.calls = 0
+        self.key: Any = None
 
     def __call__(self, inputs: list[Tensor], learning: bool) -> list[Tensor]:
         """Run the steps: as they are at first, captured from the second call on."""
@@ -138,6 +141,7 @@ class OnnxModule(Module):
         self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
         self._kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
+        self._repeats = Repeats(self.inputs)
 
     def _hold(self, title: str, held: Tensor) -> None:
         """Register a tensor under its name in the file, as far as it can be a path of names."""
@@ -179,10 +183,21 @@ class OnnxModule(Module):
         several gives them in order, by name too (`Results`). An input of another rank or size, of
         another dtype, that is missing or that the graph has not, is a ValueError or TypeError.
         """
-        given = self._bound(args, kwargs)
-        prepared = self._prepared(given)
+        device, repeats = self.device, self._repeats
+        key = repeats.key(device, args, kwargs, self._static)
+        prepared = None if key is None else repeats.prepared.get(key)
+        if prepared is not None:
+            names = prepared.names if prepared.plan.is_whole else None
+            given = repeats.bound(device, args, kwargs, names)
+            self._plans.move_to_end(prepared.key)
+        else:
+            given = self._bound(args, kwargs)
+            prepared = self._prepared(given)
+            key = repeats.key(device, args, kwargs, self._static)
+            if key is not None:
+                repeats.remember(key, prepared)
         results = self._run_steps(prepared, given)
-        return self._outcome(prepared, given, results, self.device)
+        return self._outcome(prepared, given, results, device)
 
     def carried(self, inputs: Mapping[str, Any], *, captured: bool = True) -> dict[str, Any]:
         """The outputs by name, in the dtypes that values have within the graph.
@@ -352,12 +367,10 @@ class OnnxModule(Module):
         known: the elements of some of them.
         """
         while True:
-            values = {
-                name: _array(value, known.get(name) if known else None)
-                if name in self._static and isinstance(value, Tensor)
-                else value
-                for name, value in given.items()
-            }
+            values = dict(given)
+            for name in self._static:
+                if isinstance(value := given.get(name), Tensor):
+                    values[name] = _array(value, known and known.get(name))
             device = self.device
             key = (device, *(_signature(name, value) for name, value in values.items()))
             if key in self._plans:
@@ -374,7 +387,9 @@ class OnnxModule(Module):
                 self._static |= need.names
                 continue
             self._plans[key] = made = self._prepare(self.model, plan, self._kinds)
+            made.key = key
             if len(self._plans) > _MOST_PLANS:
+                self._repeats.prepared.clear()
                 _, dropped = self._plans.popitem(last=False)
                 dropped.constants.release(dropped.plan)
             return made
@@ -387,13 +402,12 @@ class OnnxModule(Module):
         return _Prepared(model, plan, kinds, constants, self.weights)
 
     def _run_steps(self, prepared: _Prepared, given: dict[str, Any]) -> list[Tensor]:
-        if not prepared.plan.steps and not wanted_slots(prepared.plan):
+        if not prepared.plan.steps and not prepared.wanted:
             return []
         tensors = tensors_of(given)
         inputs = [tensors[name] for name in prepared.names]
-        learning = autograd.is_grad_enabled() and (
-            any(t.requires_grad for t in inputs)
-            or any(t.requires_grad for t in self.weights.values())
+        learning = autograd.is_grad_enabled() and any(
+            t.requires_grad for t in (*inputs, *self.weights.values())
         )
         return prepared(inputs, learning)
 
@@ -422,7 +436,7 @@ class OnnxModule(Module):
     ) -> list[tuple[Value, ElementType | None]]:
         """The outputs, of the steps' results and of the nodes that are left, with their types."""
         plan = prepared.plan
-        found = dict(zip(wanted_slots(plan), results, strict=True))
+        found = dict(zip(prepared.wanted, results, strict=True))
         scope = Scope()
         if plan.late:
             for name, value in given.items():

@@ -19,7 +19,8 @@ from rushlight.core.basis.graph import GraphOperand, Memory, Slot, Step, TensorV
 from rushlight.core.basis.layout import Layout
 
 _MOST = 192 << 20  # the most bytes of all packed weights
-_SMALL = 1 << 16  # the most bytes of a constant step's value
+_SMALL = 1 << 16  # bytes of a constant step's value that are always held
+_MOST_HELD = 16 << 20  # the most bytes of the larger ones in one graph
 _PLACES = 2048  # with more results of a filter, packing again takes no time to speak of
 
 
@@ -49,19 +50,25 @@ class Watch:
 
 
 def constant_steps(steps: Sequence[Step], results: Collection[Slot]) -> tuple[list[Step], Watch]:
-    """The steps whose small values change only where tensors from outside do, and those tensors."""
+    """The steps whose values change only where tensors from outside do, and those tensors.
+
+    Of values that are not small, as many are held as fit.
+    """
     writes: dict[Slot, int] = {}
     for step in steps:
         writes[step.out.storage] = writes.get(step.out.storage, 0) + 1
     constant: dict[Slot, Step] = {}
     sources: dict[Slot, Memory] = {}
+    left = _MOST_HELD
     for step in steps:
         out, reads = step.out.storage, [x.storage for x in step.inputs if x is not None]
         once = out.kind == "temp" and writes[out] == 1 and out not in results
-        if not once or step.draw or not reads or out.nbytes > _SMALL:
+        costs = out.nbytes if out.nbytes > _SMALL else 0
+        if not once or step.draw or not reads or costs > left:
             continue
         if all(slot in constant or slot.fixed or _private(slot) for slot in reads):
             constant[out] = step
+            left -= costs
             sources |= {s: memory for s in reads if (memory := s.ref()) and s.kind == "outer"}
     return list(constant.values()), Watch(sources.values())
 

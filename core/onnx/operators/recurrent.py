@@ -116,12 +116,17 @@ def _results(call: Call, layer: _Layer, outputs: list[Any], last: list[Any]) -> 
     """Y and the last states, of both directions."""
     call.result_kinds = [call.kinds[0]] * (1 + len(last[0]))
     dim = 2 if layer.batch_first else 1
-    ends = [rl.stack([s[k] for s in last], dim - 1) for k in range(len(last[0]))]
+    ends = [_stacked([s[k] for s in last], dim - 1) for k in range(len(last[0]))]
     y = None
     if not call.wanted or call.wanted[0]:
         rows = [out.transpose(0, 1) for out in outputs] if layer.batch_first else outputs
-        y = rl.stack(rows, dim)
+        y = _stacked(rows, dim)
     return [y, *ends]
+
+
+def _stacked(rows: list[Any], dim: int) -> Any:
+    """`rl.stack`, a view where there is one row."""
+    return rows[0].unsqueeze(dim) if len(rows) == 1 else rl.stack(rows, dim)
 
 
 def _run(layer: _Layer, step: Callable[..., tuple[Any, ...]]) -> tuple[list[Any], list[Any]]:
@@ -144,7 +149,7 @@ def _run(layer: _Layer, step: Callable[..., tuple[Any, ...]]) -> tuple[list[Any]
                 rows[t] = rl.where(active, new[0], new[0] * 0)
                 states = tuple(rl.where(active, a, b) for a, b in zip(new, states, strict=True))
         empty = layer.x.new_zeros(0, layer.x.shape[1], states[0].shape[-1])
-        outputs.append(rl.stack(rows) if rows else empty)
+        outputs.append(_stacked(rows, 0) if rows else empty)
         last.append(states)
     return outputs, last
 
@@ -185,6 +190,8 @@ def _hidden(layer: _Layer, d: int, h: Any) -> Any:
 
 def _is_plain(layer: _Layer, *allowed: list[str]) -> bool:
     """Whether rl's own layer computes it."""
+    if layer.x.shape[0] == 1 and len(layer.names[0]) > 1:
+        return False  # its weights in another order would take longer than the step
     same = all(names == layer.names[0] for names in layer.names)
     return layer.clip is None and same and layer.names[0] in allowed and layer.x.shape[0] > 0
 
