@@ -370,7 +370,7 @@ class OnnxModule(Module):
             values = dict(given)
             for name in self._static:
                 if isinstance(value := given.get(name), Tensor):
-                    values[name] = _array(value, known and known.get(name))
+                    values[name] = _array(value, known.get(name) if known else None)
             device = self.device
             key = (device, *(_signature(name, value) for name, value in values.items()))
             if key in self._plans:
