@@ -152,6 +152,7 @@ static void byte_finish(const rl_call *call, const int32_t *sums, int32_t row_su
                         uint8_t *to, int64_t n) {
     const rl_operand *out = &call->op[0];
     int size = (int)RL_SIZE[out->dtype], biased = call->op[5].ndim >= 0;
+    int whole = biased && call->op[5].dtype == RL_I32;
     __attribute__((aligned(64))) uint8_t row[BYTE_COLS * 4];
     uint8_t *at = n == BYTE_COLS ? to : row;
     vu times = (vu)visplat(row_sum);
@@ -167,8 +168,10 @@ static void byte_finish(const rl_call *call, const int32_t *sums, int32_t row_su
             vstore(put, biased ? y + vload(e->bias + c) : y);
             continue;
         }
-        if (biased) x = (vi)((vu)x + (vu)viload(e->whole + c));
-        vf y = vrint(__builtin_convertvector(x, vf) * vload(e->scale + c)) + e->offset;
+        if (whole) x = (vi)((vu)x + (vu)viload(e->whole + c));
+        vf y = __builtin_convertvector(x, vf) * vload(e->scale + c);
+        if (biased && !whole) y = y + vload(e->bias + c);
+        y = vrint(y) + e->offset;
         vi known = y == y;
         y = vmin(vmax(y, vsplat(e->low)), vsplat(e->high));
         vbstore(put, __builtin_convertvector(__builtin_convertvector(y, vi) & known, vbytes));
@@ -197,8 +200,9 @@ static void byte_item(void *ctx, int64_t item, int thread) {
         if (job->kept) packed = job->kept + p * panel;
         else byte_pack(b, columns + j * b->strides[b->ndim - 1], job->k, n, own);
         for (int64_t c = 0; c < n; c++) e.zero[c] = byte_at(&call->op[4], 0, j + c) - flip;
-        for (int64_t i = i0; i < i1; i += BYTE_ROWS) {
-            int rows = (int)rl_min(BYTE_ROWS, i1 - i);
+        int64_t strips = (i1 - i0 + BYTE_ROWS - 1) / BYTE_ROWS; // of nearly equal numbers of rows
+        for (int64_t i = i0, left = strips; left; left--) {
+            int rows = (int)((i1 - i + left - 1) / left);
             byte_tiles(rows, job->pairs, job->rows + (first + i) * job->a_row, job->a_row, packed,
                        tile);
             for (int r = 0; r < rows; r++) {
@@ -206,6 +210,7 @@ static void byte_item(void *ctx, int64_t item, int thread) {
                 byte_finish(call, tile + r * BYTE_COLS, job->sums[first + i + r], &e,
                             result + ((i + r) * out->strides[out->ndim - 2] + j) * size, n);
             }
+            i += rows;
         }
     }
 }
@@ -253,7 +258,7 @@ static int k_byte_product(const rl_call *call) {
     if (!is_bytes(a) || !is_bytes(b) || !(to_float || sums || is_bytes(out))) return RL_REFUSED;
     if (!byte_fits(&call->op[3], -1) || !byte_fits(&call->op[4], -1) ||
         !byte_fits(&call->op[7], -1) || !byte_fits(scale, RL_F32) ||
-        !byte_fits(bias, to_float ? RL_F32 : RL_I32))
+        !(byte_fits(bias, RL_F32) || (!to_float && byte_fits(bias, RL_I32))))
         return RL_REFUSED;
     if (sums ? scale->ndim >= 0 || bias->ndim >= 0 : scale->ndim < 0) return RL_REFUSED;
     int nd = out->ndim;

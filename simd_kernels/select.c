@@ -102,11 +102,45 @@ static RL_APART void whole_run(int64_t *to, const float *from, int64_t n) {
 }
 #endif
 
+// Numbers side by side, between float32 and integers of 8 and 32 bits, a vector at a time: how many
+// of n were converted. Floats are truncated to what the integer holds, nan to zero.
+static RL_APART int64_t cast_vectors(int dtype, uint8_t *to, int from_dtype, const uint8_t *from,
+                                     int64_t n) {
+    typedef int8_t vsmall __attribute__((vector_size(VF)));
+    int64_t i = 0;
+    if (dtype == RL_F32 && from_dtype == RL_I32)
+        for (; i + VF <= n; i += VF)
+            vstore(to + 4 * i, __builtin_convertvector(viload(from + 4 * i), vf));
+    else if (dtype == RL_F32 && from_dtype == RL_U8)
+        for (; i + VF <= n; i += VF)
+            vstore(to + 4 * i, __builtin_convertvector(
+                                   __builtin_convertvector(vbload(from + i), vi), vf));
+    else if (dtype == RL_F32 && from_dtype == RL_I8)
+        for (; i + VF <= n; i += VF)
+            vstore(to + 4 * i, __builtin_convertvector(
+                                   __builtin_convertvector((vsmall)vbload(from + i), vi), vf));
+    else if (from_dtype == RL_F32 && (dtype == RL_U8 || dtype == RL_I8)) {
+        vf low = vsplat(dtype == RL_U8 ? 0 : -128), high = vsplat(dtype == RL_U8 ? 255 : 127);
+        for (; i + VF <= n; i += VF) {
+            vf x = vload(from + 4 * i);
+            vi known = x == x, whole = __builtin_convertvector(vmin(vmax(x, low), high), vi);
+            vbstore(to + i, __builtin_convertvector(whole & known, vbytes));
+        }
+    }
+    return i;
+}
+
 // Converts n elements of `from` to `to`; both are `stride` apart.
 static void cast_piece(const rl_operand *out, void *to, int64_t to_stride, const rl_operand *in,
                        const void *from, int64_t stride, int64_t n) {
     cast_buffer a, b;
     int wide = in->dtype == RL_F64, low = out->dtype;
+    if (stride == 1 && to_stride == 1) {
+        int64_t done = cast_vectors(low, to, in->dtype, from, n);
+        if (!(n -= done)) return;
+        to = (uint8_t *)to + done * RL_SIZE[low];
+        from = (const uint8_t *)from + done * RL_SIZE[in->dtype];
+    }
     if (IS_INT(in->dtype)) {
         LOAD_I[in->dtype](a.i, from, stride, n);
         if (IS_INT(low)) {

@@ -172,7 +172,7 @@ def _operations(
         return 2 * size * shapes[1][-1] + fused
     if name in ("linear_t", "linear_experts_t"):
         return 2 * size * shapes[1][-2] + fused
-    if name == "matmul":
+    if name in ("matmul", "byte_product"):
         return 2 * size * shapes[0][-1] + fused
     if name == "attention":  # scores, and values weighted by them
         keys = shapes[1][2]

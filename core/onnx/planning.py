@@ -23,6 +23,7 @@ from rushlight.core.onnx.interpreter import Interpreter, NeedsValue, Scope, Valu
 from rushlight.core.onnx.packing import meta_blocks
 from rushlight.core.onnx.proto import Graph, Model, Node, SparseRecord, TensorRecord
 from rushlight.core.onnx.registry import Call, Operator
+from rushlight.core.onnx.rewriting_integers import join_integers
 from rushlight.core.onnx.weights import dense, stored_kind
 from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor, from_numpy
@@ -263,8 +264,25 @@ class _Planner:
         for name in reads - late:
             if (read := self.scope.find(name)) is not None:
                 result.needed[name] = (self.outcome(read), read.kind)
+        self.join()
         self.prune()
         return result
+
+    def join(self) -> None:
+        """Join the steps of quantized operators."""
+        outcomes = [p for p, _ in (*self.result.outputs, *self.result.needed.values())]
+        self.result.steps = join_integers(
+            self.result.steps,
+            set(_slots_of(outcomes)),
+            lambda place: place.index if isinstance(place, Slot) else None,
+            self.sizes,
+        )
+
+    def sizes(self, place: Any) -> tuple[int, ...]:
+        """The sizes of what is at a place."""
+        if isinstance(place, Slot):
+            return tuple(self.kept[place.index].shape)
+        return tuple((self.metas[place.name] if isinstance(place, Weight) else place).shape)
 
     def outcome(self, value: Value) -> Any:
         """`place` of a value that leaves the steps; sequences of them keep their form."""

@@ -43,8 +43,8 @@ def byte_product(
     """(a - a_zero) @ (b - b_zero) of uint8 and int8: (..., m, k), (..., k, n) -> (..., m, n).
 
     The sums are exact, in int32, which wraps around. Without a scale they are the result. For
-    "float32" it is sums * scale + bias, for "uint8" and "int8" round((sums + bias) * scale) + zero
-    within the dtype's range, where the bias is int32. a_zero: (m or 1, 1), of any 8-bit dtype;
+    "float32" it is sums * scale + bias, for "uint8" and "int8" that rounded, plus zero, within the
+    dtype's range; an int32 bias is added to their sums instead. a_zero: (m or 1, 1), of any 8-bit dtype;
     b_zero: (1, n or 1); bias and scale: (m or 1, n or 1); zero: (1, 1). For `a` of more dims than
     `b`, numbers of rows must be one for all.
     """

@@ -24,7 +24,14 @@ const {
 env.allowRemoteModels = false;
 env.localModelPath = folders + path.sep;
 
+/** @type {Record<string, any>} */
 const answers = {};
+/**
+ * @param {string} name
+ * @param {string} task
+ * @param {string} folder
+ * @param {any[]} input
+ */
 async function ask(name, task, folder, input, options = {}, dtype = 'fp32') {
   const pipe = await pipeline(task, folder, { dtype });
   let out = await pipe(...input, options);
@@ -64,7 +71,7 @@ await ask('clip', 'zero-shot-image-classification', 'clip', [square, ['lamp', 'n
 });
 await ask('yolos', 'object-detection', 'yolos', [square], { threshold: 0.1, percentage: true });
 const pipe = await pipeline('image-segmentation', 'segformer', { dtype: 'fp32' });
-answers.segformer = (await pipe(square)).map((row) => ({
+answers.segformer = (await pipe(square)).map((/** @type {any} */ row) => ({
   label: row.label,
   shown: [...row.mask.data].reduce((sum, value) => sum + (value > 0), 0),
 }));
@@ -92,5 +99,6 @@ const read = await whisper({
 answers.whisper = read.logits.tolist()[0];
 await ask('sounds', 'audio-classification', 'sounds', [samples], { top_k: 3 });
 const out = new URL('../models/data/onnx/answers.json', import.meta.url);
+/** @type {(key: string, value: any) => any} */
 const few = (_, value) => (typeof value === 'number' ? Number(value.toPrecision(7)) : value);
 fs.writeFileSync(out, JSON.stringify(answers, few, 0) + '\n');

@@ -17,6 +17,7 @@ from rushlight.core.onnx.operators import movement as movement
 from rushlight.core.onnx.operators import normalization as normalization
 from rushlight.core.onnx.operators import pooling as pooling
 from rushlight.core.onnx.operators import quantization as quantization
+from rushlight.core.onnx.operators import quantized as quantized
 from rushlight.core.onnx.operators import recurrent as recurrent
 from rushlight.core.onnx.operators import reduction as reduction
 from rushlight.core.onnx.operators import resizing as resizing

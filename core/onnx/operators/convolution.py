@@ -1,4 +1,4 @@
-"""Convolutions over one to three dims, their transposes, and those of quantized elements."""
+"""Convolutions over one to three dims, and their transposes."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.dtype import float32, int32
 from rushlight.core.functional import declared as rl
 from rushlight.core.nn import functional as F
 from rushlight.core.onnx.registry import Call, as_ints, operator
@@ -19,7 +18,6 @@ _TRANSPOSE: dict[int, Callable[..., Any]] = {
     3: F.conv_transpose3d,
 }
 AUTO_PADS = ("NOTSET", "VALID", "SAME_UPPER", "SAME_LOWER")
-_EXACT = 1 << 24  # integers up to here are exact in float32
 
 
 @dataclass(frozen=True)
@@ -89,8 +87,8 @@ def _rank(call: Call, x: Any) -> int:
     return int(x.ndim) - 2
 
 
-def _convolve(call: Call, x: Any, w: Any, bias: Any, fill: Any = None) -> Any:
-    """The convolution of a node's attributes. fill: what the padding holds instead of 0."""
+def convolved(call: Call, x: Any, w: Any, bias: Any) -> Any:
+    """The convolution of a node's attributes."""
     rank = _rank(call, x)
     kernel = call.ints("kernel_shape", None) or list(w.shape[2:])
     if kernel != list(w.shape[2:]):
@@ -109,7 +107,7 @@ def _convolve(call: Call, x: Any, w: Any, bias: Any, fill: Any = None) -> Any:
 def conv(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
     """The cross-correlation of (n, c, ...) with weights (out, c / group, ...)."""
     bias = None if bias is None else bias.to(x.dtype)
-    return _convolve(call, x, w.to(x.dtype), bias)
+    return convolved(call, x, w.to(x.dtype), bias)
 
 
 @operator("ConvTranspose", stored=(1, 2))
@@ -147,80 +145,6 @@ def conv_transpose(call: Call, x: Any, w: Any, bias: Any = None) -> Any:
     )
     y = pad_with(y, edges)
     return y if within or bias is None else y + bias.reshape(-1, *[1] * rank)
-
-
-# Quantized elements.
-
-
-def _per_channel(values: Any, dim: int, ndim: int) -> Any:
-    """A scalar or (channels,) that broadcasts along `dim`."""
-    if values.numel() == 1:
-        return values.reshape([1] * ndim)
-    return values.reshape([-1 if d == dim else 1 for d in range(ndim)])
-
-
-def _sums(call: Call, x: Any, w: Any, x_zero: Any, w_zero: Any) -> Any:
-    """The convolution of integers of 8 bits less their zero points, exact, in int32.
-
-    It is summed in float32, over as few channels at a time as that is exact for.
-    """
-    largest = 1
-    for operand, zero in ((x, x_zero), (w, w_zero)):
-        largest *= 255 if zero is not None or operand.dtype.name == "uint8" else 128
-    xf, wf = x.to(float32), w.to(float32)
-    if x_zero is not None:
-        xf = xf - _per_channel(x_zero.to(float32), 1, x.ndim)
-    if w_zero is not None:
-        wf = wf - _per_channel(w_zero.to(float32), 0, w.ndim)
-    taps = 1
-    for n in w.shape[2:]:
-        taps *= int(n)
-    groups, channels = call.int("group", 1), int(w.shape[1])
-    step = max(_EXACT // (largest * max(taps, 1)), 1)
-    if step >= channels:
-        return _rounded(_convolve(call, xf, wf, None))
-    grouped = xf.reshape(x.shape[0], groups, channels, *x.shape[2:])
-    total = None
-    for start in range(0, channels, step):
-        some = grouped[:, :, start : start + step]
-        some = some.reshape(x.shape[0], -1, *x.shape[2:])
-        term = _rounded(_convolve(call, some, wf[:, start : start + step], None))
-        total = term if total is None else total + term
-    return total
-
-
-def _rounded(x: Any) -> Any:
-    return x.round().to(int32)
-
-
-@operator("ConvInteger")
-def conv_integer(call: Call, x: Any, w: Any, x_zero: Any = None, w_zero: Any = None) -> Any:
-    """The convolution of integers of 8 bits less their zero points, in int32."""
-    return _sums(call, x, w, x_zero, w_zero)
-
-
-@operator("QLinearConv")
-def qlinear_conv(
-    call: Call,
-    x: Any,
-    x_scale: Any,
-    x_zero: Any,
-    w: Any,
-    w_scale: Any,
-    w_zero: Any,
-    y_scale: Any,
-    y_zero: Any,
-    bias: Any = None,
-) -> Any:
-    """The convolution of quantized elements, quantized again; bias is int32."""
-    total = _sums(call, x, w, x_zero, w_zero)
-    if bias is not None:
-        total = total + _per_channel(bias, 1, x.ndim)
-    factor = _per_channel(x_scale * w_scale / y_scale, 1, x.ndim)
-    low, high = (0, 255) if y_zero.dtype.name == "uint8" else (-128, 127)
-    y = (total.to(float32) * factor).round() + _per_channel(y_zero.to(float32), 1, x.ndim)
-    call.result_kinds = [call.kinds[7]]
-    return y.clamp(low, high).to(y_zero.dtype)
 
 
 @operator("Col2Im", host=(1, 2))

@@ -109,6 +109,8 @@ def _power_of_number(a: Any, n: Any) -> Any:
         return a
     if n == 2:
         return a * a
+    if n == 3:
+        return a * a * a
     if n == 0.5:
         return rl.sqrt(a)
     if n == -0.5:

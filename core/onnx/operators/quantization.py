@@ -85,6 +85,15 @@ def dequantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
     return (wide * spread(call, scale, x)).to(kind.carried)
 
 
+def dequantized(x: Any, scale: Any, zero: Any, dim: int | None = None) -> Any:
+    """x less its zero point, times its scale: one of all, or of each place along `dim`."""
+    shape = [-1 if i == dim else 1 for i in range(x.ndim)] if dim is not None else []
+    wide = x.to(scale.dtype)
+    if zero is not None:
+        wide = wide - zero.to(scale.dtype).reshape(shape)
+    return wide * scale.reshape(shape)
+
+
 @operator("DynamicQuantizeLinear")
 def dynamic_quantize_linear(call: Call, x: Any) -> Any:
     """x as uint8 over its own range, which holds zero; the scale and the zero point."""

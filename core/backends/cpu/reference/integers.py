@@ -62,8 +62,9 @@ def _byte_product(
         product = sums.astype(np.float32) * scale
         out[...] = product if bias is None else product + bias
         return
-    sums = sums if bias is None else sums + bias
-    near = np.rint(sums.astype(np.float32) * scale)
+    whole = bias is not None and bias.dtype == np.int32
+    product = (sums + bias if whole else sums).astype(np.float32) * scale
+    near = np.rint(product if bias is None or whole else product + bias)
     near = near if zero is None else near + zero.astype(np.float32)
     info = np.iinfo(out.dtype)
     near = np.where(np.isnan(near), 0, np.clip(near, info.min, info.max))
