@@ -59,7 +59,8 @@ def test_run_takes_arrays_images_and_random_numbers(
     Image.new("RGB", (40, 30), (255, 0, 128)).save(tmp_path / "red.png")
     assert rushlight(["run", str(net), "-i", f"pixels={tmp_path / 'red.png'}", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    shown = np.broadcast_to(np.float32([1, 0, 128 / 255])[:, None, None], (3, 30, 40))[None]
+    red = np.array([1, 0, 128 / 255], np.float32)
+    shown = np.broadcast_to(red[:, None, None], (3, 30, 40))[None]
     by_hand = rl.onnx.load(net)(np.array(shown)).numpy().reshape(-1)
     np.testing.assert_allclose(told["outputs"]["scores"]["values"], by_hand, rtol=1e-4, atol=1e-6)
     assert rushlight(["run", str(net), "--random", "--times", "--repeat", "2"]) == 0

@@ -20,7 +20,7 @@ const {
   Tensor,
   env,
   pipeline,
-} = await import(pathToFileURL(library));
+} = await import(pathToFileURL(library).href);
 env.allowRemoteModels = false;
 env.localModelPath = folders + path.sep;
 

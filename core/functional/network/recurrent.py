@@ -94,7 +94,7 @@ def _scans(x: Tensor, state: State, weights: Weights) -> bool:
     return (
         dtype.name in ("float32", "float64")
         and weights.project is None
-        and (x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL or capture.active)
+        and (x.shape[-2] * gates * (size + x.shape[-1]) <= _SMALL or bool(capture.active))
         and not (capture.splits() or interpreter_stack.active or mode.dtypes)
         and x.storage.device.backend.supports("cell_scan")
     )

@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import float32, int32
 from rushlight.core.functional import declared as rl
+from rushlight.core.onnx.element_types import ElementType, of_dtype
 from rushlight.core.onnx.operators.convolution import convolved, padded, window_of
 from rushlight.core.onnx.operators.linear_algebra import (
     matmul_integer,
@@ -15,10 +16,8 @@ from rushlight.core.onnx.operators.linear_algebra import (
     takes_bytes,
 )
 from rushlight.core.onnx.operators.quantization import dequantized, quantized
-from rushlight.core.onnx.element_types import ElementType, of_dtype
 from rushlight.core.onnx.registry import Call, operator
 from rushlight.core.ops.integers import BYTE_PRODUCT, byte_product
-
 
 _EXACT = 1 << 24  # integers up to here are exact in float32
 
