@@ -252,7 +252,7 @@ def test_products_of_bytes_are_exact(device: str, signed: bool) -> None:
     np.testing.assert_array_equal(result, wanted)
 
 
-NARROW = {
+NARROW: dict[int, Any] = {
     TensorProto.FLOAT8E4M3FN: ml_dtypes.float8_e4m3fn,
     TensorProto.FLOAT8E4M3FNUZ: ml_dtypes.float8_e4m3fnuz,
     TensorProto.FLOAT8E5M2: ml_dtypes.float8_e5m2,
