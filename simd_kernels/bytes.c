@@ -69,14 +69,19 @@ static void byte_rows_item(void *ctx, int64_t item, int thread) {
 static void byte_pack(const rl_operand *b, const uint8_t *from, int64_t k, int64_t n, uint8_t *to) {
     int64_t row = b->strides[b->ndim - 2], col = b->strides[b->ndim - 1];
     uint8_t flip = b->dtype == RL_U8 ? 0x80 : 0;
+    uint16_t flips = (uint16_t)(flip << 8 | flip);
     if (n < BYTE_COLS || (k & 1)) rl_zero(to, (size_t)byte_panel(k));
     for (int64_t i = 0; i < k / 2; i++, from += 2 * row, to += 2 * BYTE_COLS) {
-        if (col == 1 && n == BYTE_COLS)
-            for (int j = 0; j < BYTE_COLS; j++) {
-                to[2 * j] = from[j] ^ flip;
-                to[2 * j + 1] = from[row + j] ^ flip;
-            }
-        else
+        if (col == 1 && n == BYTE_COLS) {
+            typedef uint8_t line __attribute__((vector_size(BYTE_COLS)));
+            typedef uint16_t pair __attribute__((vector_size(2 * BYTE_COLS)));
+            line even, odd;
+            __builtin_memcpy(&even, from, sizeof even);
+            __builtin_memcpy(&odd, from + row, sizeof odd);
+            pair both = __builtin_convertvector(even, pair);
+            both = (both | __builtin_convertvector(odd, pair) << 8) ^ flips;
+            __builtin_memcpy(to, &both, sizeof both);
+        } else
             for (int64_t j = 0; j < n; j++) {
                 to[2 * j] = from[j * col] ^ flip;
                 to[2 * j + 1] = from[row + j * col] ^ flip;
@@ -123,7 +128,8 @@ static void byte_tiles(int rows, int64_t pairs, const int16_t *a, int64_t a_row,
     }
 }
 
-// What is done to the sums of a panel's columns: numbers of each column, or of a row in all of them.
+// What is done to the sums of a panel's columns: a number of each column, or one of the row in
+// all of them.
 typedef struct {
     int32_t zero[BYTE_COLS]; // of the second operand
     int32_t whole[BYTE_COLS];
@@ -134,55 +140,63 @@ typedef struct {
 static void byte_numbers(const rl_operand *x, int64_t i, int64_t j, int64_t n, void *to) {
     int64_t col = x->strides[x->ndim - 1];
     const uint8_t *from = x->data + (i * x->strides[x->ndim - 2] + j * col) * 4;
+    if (!col) {
+        vistore(to, visplat_at(from)), vistore((int32_t *)to + VF, visplat_at(from));
+        return;
+    }
     for (int64_t c = 0; c < n; c++) rl_copy((uint8_t *)to + 4 * c, from + c * col * 4, 4);
 }
 
 // The columns from j on; what is of the row is read again for each row.
-static void byte_end_at(const rl_call *call, int64_t i, int64_t j, int64_t n, int first,
-                        byte_end *e) {
-    const rl_operand *bias = &call->op[5], *scale = &call->op[6];
-    if (bias->ndim >= 0 && (first || bias->strides[bias->ndim - 2]))
-        byte_numbers(bias, i, j, n, bias->dtype == RL_F32 ? (void *)e->bias : (void *)e->whole);
-    if (scale->ndim >= 0 && (first || scale->strides[scale->ndim - 2]))
-        byte_numbers(scale, i, j, n, e->scale);
+RL_INLINE void byte_end_at(const rl_operand *x, int64_t i, int64_t j, int64_t n, int first,
+                           void *to) {
+    if (x->ndim >= 0 && (first || x->strides[x->ndim - 2])) byte_numbers(x, i, j, n, to);
 }
 
-// A row of a tile: VF columns at once, of memory for all of a panel's.
-static void byte_finish(const rl_call *call, const int32_t *sums, int32_t row_sum, const byte_end *e,
-                        uint8_t *to, int64_t n) {
-    const rl_operand *out = &call->op[0];
-    int size = (int)RL_SIZE[out->dtype], biased = call->op[5].ndim >= 0;
-    int whole = biased && call->op[5].dtype == RL_I32;
-    __attribute__((aligned(64))) uint8_t row[BYTE_COLS * 4];
-    uint8_t *at = n == BYTE_COLS ? to : row;
+// A row of a tile: VF columns at once, of memory for all of a panel's. `biased`: 1 for floats, 2 for
+// integers.
+RL_INLINE void byte_finish(const int dtype, const int biased, const int32_t *sums, int32_t row_sum,
+                           const byte_end *e, uint8_t *to) {
     vu times = (vu)visplat(row_sum);
     for (int c = 0; c < BYTE_COLS; c += VF) {
         vi x = (vi)((vu)viload(sums + c) - times * (vu)viload(e->zero + c));
-        uint8_t *put = at + c * size;
-        if (out->dtype == RL_I32) {
-            vistore(put, x);
+        if (dtype == RL_I32) {
+            vistore(to + 4 * c, x);
             continue;
         }
-        if (out->dtype == RL_F32) {
-            vf y = __builtin_convertvector(x, vf) * vload(e->scale + c);
-            vstore(put, biased ? y + vload(e->bias + c) : y);
-            continue;
-        }
-        if (whole) x = (vi)((vu)x + (vu)viload(e->whole + c));
+        if (biased == 2) x = (vi)((vu)x + (vu)viload(e->whole + c));
         vf y = __builtin_convertvector(x, vf) * vload(e->scale + c);
-        if (biased && !whole) y = y + vload(e->bias + c);
+        if (biased == 1) y = y + vload(e->bias + c);
+        if (dtype == RL_F32) {
+            vstore(to + 4 * c, y);
+            continue;
+        }
         y = vrint(y) + e->offset;
         vi known = y == y;
         y = vmin(vmax(y, vsplat(e->low)), vsplat(e->high));
-        vbstore(put, __builtin_convertvector(__builtin_convertvector(y, vi) & known, vbytes));
+        vbstore(to + c, __builtin_convertvector(__builtin_convertvector(y, vi) & known, vbytes));
     }
+}
+
+static void byte_finish_row(const rl_call *call, const int32_t *sums, int32_t row_sum,
+                            const byte_end *e, uint8_t *to, int64_t n) {
+    int size = (int)RL_SIZE[call->op[0].dtype];
+    int biased = call->op[5].ndim < 0 ? 0 : call->op[5].dtype == RL_F32 ? 1 : 2;
+    __attribute__((aligned(64))) uint8_t row[BYTE_COLS * 4];
+    uint8_t *at = n == BYTE_COLS ? to : row;
+    if (size == 1 && biased == 1) byte_finish(RL_U8, 1, sums, row_sum, e, at);
+    else if (size == 1 && biased) byte_finish(RL_U8, 2, sums, row_sum, e, at);
+    else if (size == 1) byte_finish(RL_U8, 0, sums, row_sum, e, at);
+    else if (call->op[0].dtype == RL_I32) byte_finish(RL_I32, 0, sums, row_sum, e, at);
+    else if (biased) byte_finish(RL_F32, 1, sums, row_sum, e, at);
+    else byte_finish(RL_F32, 0, sums, row_sum, e, at);
     if (at == row) rl_copy(to, row, (size_t)(n * size));
 }
 
 static void byte_item(void *ctx, int64_t item, int thread) {
     const byte_job *job = ctx;
     const rl_call *call = job->call;
-    const rl_operand *out = &call->op[0], *b = &call->op[2];
+    const rl_operand *out = &call->op[0], *b = &call->op[2], *bias = &call->op[5];
     int64_t tiles = job->down * job->across, index = item / tiles, place = item % tiles;
     int64_t i0 = place / job->across * job->block, i1 = rl_min(job->m, i0 + job->block);
     int64_t p0 = place % job->across * job->group, panel = byte_panel(job->k);
@@ -206,8 +220,10 @@ static void byte_item(void *ctx, int64_t item, int thread) {
             byte_tiles(rows, job->pairs, job->rows + (first + i) * job->a_row, job->a_row, packed,
                        tile);
             for (int r = 0; r < rows; r++) {
-                byte_end_at(call, i + r, j, n, i == i0 && !r, &e);
-                byte_finish(call, tile + r * BYTE_COLS, job->sums[first + i + r], &e,
+                byte_end_at(bias, i + r, j, n, i == i0 && !r,
+                            bias->dtype == RL_F32 ? (void *)e.bias : (void *)e.whole);
+                byte_end_at(&call->op[6], i + r, j, n, i == i0 && !r, e.scale);
+                byte_finish_row(call, tile + r * BYTE_COLS, job->sums[first + i + r], &e,
                             result + ((i + r) * out->strides[out->ndim - 2] + j) * size, n);
             }
             i += rows;

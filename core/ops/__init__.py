@@ -12,6 +12,7 @@ from rushlight.core.ops.custom import *  # noqa: F403
 from rushlight.core.ops.experts import *  # noqa: F403
 from rushlight.core.ops.indexing import *  # noqa: F403
 from rushlight.core.ops.inplace import *  # noqa: F403
+from rushlight.core.ops.integers import *  # noqa: F403
 from rushlight.core.ops.join import *  # noqa: F403
 from rushlight.core.ops.matmul import *  # noqa: F403
 from rushlight.core.ops.movement import *  # noqa: F403

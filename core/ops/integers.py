@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 def _infer_byte_product(
     a: Meta,
     b: Meta,
-    a_zero: Meta | None,
-    b_zero: Meta | None,
-    bias: Meta | None,
-    scale: Meta | None,
-    zero: Meta | None,
+    a_zero: Meta | None = None,
+    b_zero: Meta | None = None,
+    bias: Meta | None = None,
+    scale: Meta | None = None,
+    zero: Meta | None = None,
     *,
-    dtype: str,
+    dtype: str = "int32",
 ) -> Meta:
     return a.fresh((*a.shape[:-1], b.shape[-1]), DTYPES[dtype])
 

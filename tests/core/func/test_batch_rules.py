@@ -27,6 +27,7 @@ WITHOUT = {
     "pinv",
     "cell_scan",
     "cell_scan_backward",
+    "byte_product",
 }
 PARTLY = {"attention", "resample"}  # with sinks, or tables, of a sample's own they do too
 

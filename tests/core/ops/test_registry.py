@@ -35,11 +35,13 @@ REASONS = {
     "f64": "the device has no float64",
     "linalg": "dense linear algebra runs on cpu",
     "cells": "layers run the ops of their cells there",
+    "bytes": "graphs of bytes run products of float32 there",
 }
 _LINALG = "solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solve pinv det cofactor"
 REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg") | dict.fromkeys(
     ("cell_scan", "cell_scan_backward"), "cells"
 )
+REFUSED["byte_product"] = "bytes"
 LABELS = ("odd", "empty", "0-d", "nan")
 
 

@@ -75,7 +75,8 @@ def _byte_product(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> 
         return None
     m, n = out.layout.shape[-2:]
     sizes = ((m, 1), (1, n), (m, n), (m, n), (1, 1))
-    more = (_spread(x, *s) for x, s in zip(inputs[2:], sizes, strict=True))
+    given = [*inputs[2:], *[None] * 5][:5]
+    more = (_spread(x, *s) for x, s in zip(given, sizes, strict=True))
     return Record("byte_product", (out, a, b, *more, None))
 
 

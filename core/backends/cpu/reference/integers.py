@@ -43,13 +43,13 @@ def _byte_product(
     out: Array,
     a: Array,
     b: Array,
-    a_zero: Array | None,
-    b_zero: Array | None,
-    bias: Array | None,
-    scale: Array | None,
-    zero: Array | None,
+    a_zero: Array | None = None,
+    b_zero: Array | None = None,
+    bias: Array | None = None,
+    scale: Array | None = None,
+    zero: Array | None = None,
     *,
-    dtype: str,
+    dtype: str = "int32",
 ) -> None:
     left, right = a.astype(np.float64), b.astype(np.float64)
     left = left if a_zero is None else left - a_zero
