@@ -45,8 +45,8 @@ def byte_product(
     The sums are exact, in int32, which wraps around. Without a scale they are the result. For
     "float32" it is sums * scale + bias, for "uint8" and "int8" that rounded, plus zero, within the
     dtype's range; an int32 bias is added to their sums instead. a_zero: (m or 1, 1), of any 8-bit
-    dtype; b_zero: (1, n or 1); bias and scale: (m or 1, n or 1); zero: (1, 1). For `a` of more dims than
-    `b`, numbers of rows must be one for all.
+    dtype; b_zero: (1, n or 1); bias and scale: (m or 1, n or 1); zero: (1, 1). For `a` of more dims
+    than `b`, numbers of rows must be one for all.
     """
     of_rows = any(x is not None and x.shape[0] > 1 for x in (a_zero, bias, scale))
     if b.ndim == 2 and a.ndim > 2 and not of_rows:
