@@ -17,7 +17,7 @@ import numpy as np
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, Scope
 from rushlight.core.onnx.planning import Plan, StaticInputs, Weight, make_plan, names_read
-from rushlight.core.onnx.proto import Graph, Model, SparseRecord, TensorRecord, ValueInfo
+from rushlight.core.onnx.proto import Graph, Model, Node, SparseRecord, TensorRecord, ValueInfo
 from rushlight.core.onnx.weights import records_of
 from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
@@ -133,6 +133,16 @@ class Rest:
         """Run the nodes that no plan can hold."""
         for node in self.first:
             interpreter.node(node, scope)
+
+
+def last_read(nodes: list[Node], wanted: set[str]) -> list[list[str]]:
+    """For each node the names that no later one reads, but for those that are wanted."""
+    kept, out = set(wanted), []
+    for node in reversed(nodes):
+        done = names_read(node) | {name for name in node.outputs if name}
+        out.append(sorted(done - kept))
+        kept |= done
+    return out[::-1]
 
 
 def _records(

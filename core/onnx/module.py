@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
 from rushlight.core.onnx.element_types import ElementType
 from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
-from rushlight.core.onnx.late import Kinds, Rest
+from rushlight.core.onnx.late import Kinds, Rest, last_read
 from rushlight.core.onnx.planning import (
     SMALL_INPUT,
     Constants,
@@ -45,6 +46,8 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
 _MOST_PLANS = 64
+_PATIENCE = 4  # plans in a row that serve one call each, after which shapes must come twice
+_MOST_KEYS = 32  # shapes that came once: older ones would come too late for a plan to last
 
 
 class Results(tuple[Any, ...]):
@@ -96,6 +99,7 @@ class _Prepared:
         self.model, self.plan, self.kinds, self.constants = model, plan, kinds, constants
         self.names = list(plan.inputs)
         self.wanted = wanted_slots(plan)
+        self.gone: list[list[str]] | None = None  # the names that each late node reads last
         self.rest = None if plan.alone is None or plan.is_whole else Rest(model, plan)
 
         def body(*inputs: Tensor) -> list[Tensor]:
@@ -142,6 +146,8 @@ class OnnxModule(Module):
         self._constants: dict[Any, Constants] = {}
         self._kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         self._repeats = Repeats(self.inputs)
+        self._plain: _Prepared | None = None
+        self._came: OrderedDict[Any, None] = OrderedDict()
 
     def _hold(self, title: str, held: Tensor) -> None:
         """Register a tensor under its name in the file, as far as it can be a path of names."""
@@ -192,9 +198,11 @@ class OnnxModule(Module):
             self._plans.move_to_end(prepared.key)
         else:
             given = self._bound(args, kwargs)
-            prepared = self._prepared(given)
+            # Nodes that run by themselves may read values, which a device may take long to give.
+            may_wait = device.type == "cpu" and not capture.active
+            prepared = self._prepared(given, None, may_wait)
             key = repeats.key(device, args, kwargs, self._static)
-            if key is not None:
+            if key is not None and prepared is not self._plain:
                 repeats.remember(key, prepared)
         results = self._run_steps(prepared, given)
         return self._outcome(prepared, given, results, device)
@@ -215,11 +223,7 @@ class OnnxModule(Module):
             results = self._run_steps(prepared, given)
         else:
             given |= {n: _array(given[n], v) for n, v in known.items()}
-            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
-            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
-            constants = Constants(self.device)
-            prepared = _Prepared(self.model, plan, self._kinds, constants, self.weights)
-            results = []
+            prepared, results = self._one_by_one(), []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
             info.name: _result(value, None, self.device)
@@ -360,11 +364,15 @@ class OnnxModule(Module):
         return made
 
     def _prepared(
-        self, given: dict[str, Any], known: Mapping[str, Array] | None = None
+        self,
+        given: dict[str, Any],
+        known: Mapping[str, Array] | None = None,
+        may_wait: bool = False,
     ) -> _Prepared:
         """The plan for the shapes of these inputs, made at the first call with them.
 
-        known: the elements of some of them.
+        known: the elements of some of them. may_wait: whether shapes that no call had before get no
+        plan yet, if they change with each call.
         """
         while True:
             values = dict(given)
@@ -376,6 +384,11 @@ class OnnxModule(Module):
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
+            if may_wait and key not in self._came and self._is_restless():
+                self._came[key] = None
+                if len(self._came) > _MOST_KEYS:
+                    self._came.popitem(last=False)
+                return self._one_by_one()
             try:
                 # What is computed ahead is no part of what a captured function does.
                 with capture.tracing(None), autograd.no_grad():
@@ -393,6 +406,20 @@ class OnnxModule(Module):
                 _, dropped = self._plans.popitem(last=False)
                 dropped.constants.release(dropped.plan)
             return made
+
+    def _one_by_one(self) -> _Prepared:
+        """What runs every node by itself."""
+        if self._plain is None:
+            outputs = [(None, o.type.kind if o.type else None) for o in self.outputs]
+            plan = Plan(outputs=list(outputs), late=self.model.graph.nodes)
+            constants = Constants(self.device)
+            self._plain = _Prepared(self.model, plan, self._kinds, constants, self.weights)
+        return self._plain
+
+    def _is_restless(self) -> bool:
+        """Whether shapes change with each call, so that plans are made in vain."""
+        latest = list(islice(reversed(self._plans.values()), _PATIENCE))
+        return len(latest) == _PATIENCE and all(prepared.calls == 1 for prepared in latest)
 
     def _prepare(self, model: Model, plan: Plan, kinds: Kinds) -> _Prepared:
         device = self.device
@@ -460,8 +487,13 @@ class OnnxModule(Module):
             if rest is not None and not capture.active:
                 self._run_rest(rest, interpreter, scope)
             else:
-                for node in plan.late:
+                if prepared.gone is None:
+                    wanted = {info.name for info in prepared.model.graph.outputs}
+                    prepared.gone = last_read(plan.late, wanted)
+                for node, gone in zip(plan.late, prepared.gone, strict=True):
                     interpreter.node(node, scope)
+                    for name in gone:
+                        scope.names.pop(name, None)
         values = []
         for info, (place, kind) in zip(prepared.model.graph.outputs, plan.outputs, strict=True):
             late = place is None and scope.find(info.name) is not None

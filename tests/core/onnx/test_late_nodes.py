@@ -121,3 +121,25 @@ def test_within_a_captured_function(module: Any) -> None:
     with pytest.raises(rl.CaptureError):
         fn(rl.tensor(rows(1, 3), device=module.device))
     assert not capture.active
+
+
+def chain_model() -> onnx.ModelProto:
+    nodes = [h.make_node("Tanh", ["x"], ["y0"])]
+    nodes += [h.make_node("Mul", [f"y{i}", "x"], [f"y{i + 1}"]) for i in range(4)]
+    graph = h.make_graph(
+        nodes,
+        "chain",
+        [h.make_tensor_value_info("x", T.FLOAT, ["n"])],
+        [h.make_tensor_value_info("y4", T.FLOAT, ["n"])],
+    )
+    return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)])
+
+
+def test_shapes_that_change_with_each_call_get_no_plans(tmp_path: Any) -> None:
+    """The first four do; then a shape must come twice."""
+    onnx.save(chain_model(), tmp_path / "chain.onnx")
+    module: Any = rl.onnx.load(tmp_path / "chain.onnx")
+    for n in [*range(20), 19, 19, 19, 3]:
+        x = np.linspace(-1, 1, n, dtype=np.float32)
+        np.testing.assert_allclose(module(x).numpy(), np.tanh(x) * x**4, atol=1e-6)
+    assert len(module._plans) == 5
