@@ -27,7 +27,10 @@ EXCEPTIONS: dict[str, str] = {
     "test_gradient_of_add(_and_mul)?": "Gradient is refused: differentiate the module instead",
 }
 # Cases that webgpu refuses by a rule of its own, beside those with float64 or complex tensors.
-WEBGPU_EXCEPTIONS: dict[str, str] = {}
+WEBGPU_EXCEPTIONS: dict[str, str] = {
+    "test_det_(2d|nd)": "factorizations are on cpu",
+    "test_reduce_log_sum_exp_empty_set_expanded": "its function casts to float64",
+}
 GROUPS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 # What webgpu computes with: the suite's other cases are left to cpu.
 _ON_WEBGPU = {1, 2, 3, 5, 6, 7, 9, 12}  # float32, integers up to 32 bits, int64, bool
@@ -134,10 +137,12 @@ def check(result: Any, expected: Any, rtol: float, atol: float) -> None:
 
 def runs_on(case: Any, device: str) -> bool:
     """Whether a device's own rules allow a case: webgpu has neither float64 nor complex numbers."""
-    if device == "cpu" or case.model is None:
+    if device == "cpu":
         return True
-    return all(_kinds(info.type) <= _ON_WEBGPU for info in
-               (*case.model.graph.input, *case.model.graph.output))  # fmt: skip
+    import onnx
+
+    graph = onnx.load_from_string(model_and_data(case)[0]).graph
+    return all(_kinds(info.type) <= _ON_WEBGPU for info in (*graph.input, *graph.output))
 
 
 def _kinds(kind: Any) -> set[int]:

@@ -16,7 +16,8 @@ TOLERANCE = {"cpu": 1e-4, "webgpu": 1e-3}  # of the largest value
 # Activations that are rounded to 8 bits by their own smallest and largest: a value that rounds the
 # other way changes all that follows by a step. Two levels of optimization of onnxruntime differ by
 # 2.6e-2 and 5.2e-2 in these files.
-STEPS = {"titles-encoder": 0.1, "titles-decoder": 0.1}
+# u2netp: with float64 its results differ by 6.8e-5 here and by 4.5e-5 in onnxruntime.
+STEPS = {"u2netp": 2e-4, "titles-encoder": 0.1, "titles-decoder": 0.1}
 
 
 def _files() -> Any:
