@@ -117,7 +117,7 @@ def test_gradients_reach_the_weights(module: Any) -> None:
 
 def test_within_a_captured_function(module: Any) -> None:
     """A read of values is an error there, as without ONNX."""
-    fn = rl.jit(lambda x: module(x)[1])
+    fn: Any = rl.jit(lambda x: module(x)[1])
     with pytest.raises(rl.CaptureError):
         fn(rl.tensor(rows(1, 3), device=module.device))
     assert not capture.active
