@@ -150,7 +150,7 @@ def _records(
 ) -> dict[str, TensorRecord | SparseRecord]:
     """The tensors of the file that nodes read, by the names under which they do."""
     of_weight = {r.weight: r for r in records_of(model) if isinstance(r, TensorRecord) and r.weight}
-    records = {}
+    records: dict[str, TensorRecord | SparseRecord] = {}
     for name, (place, kind) in needed.items():
         record = of_weight.get(place.name) if isinstance(place, Weight) else None
         if name in reads and record is not None and record.kind is kind:

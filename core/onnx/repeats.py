@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends import HOST
 from rushlight.core.onnx.proto import ValueInfo
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
@@ -65,7 +66,7 @@ class Repeats:
             value = args[place] if place < len(args) else kwargs[name]
             if not isinstance(value, Tensor):
                 value = from_numpy(np.asarray(value, order="C"))
-                value = value if device.type == "cpu" else value.to(device=device)
+                value = value if device is HOST else value.to(device=device)
             tensors[name] = value
         return tensors
 

@@ -24,7 +24,7 @@ def networks(torch: Any) -> dict[str, tuple[Any, Callable[[int, int], tuple[Any,
     """Each network, and its inputs for a batch and a length."""
     nn: Any = torch.nn
 
-    class Words(nn.Module):  # type: ignore[misc, name-defined]
+    class Words(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.table = nn.Embedding(31, 12)
@@ -37,7 +37,7 @@ def networks(torch: Any) -> dict[str, tuple[Any, Callable[[int, int], tuple[Any,
             weights = mask.unsqueeze(-1).to(hidden.dtype)
             return self.head((hidden * weights).sum(1) / weights.sum(1))
 
-    class Causal(nn.Module):  # type: ignore[misc, name-defined]
+    class Causal(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.table, self.joint = nn.Embedding(31, 12), nn.Linear(12, 36)
@@ -48,7 +48,7 @@ def networks(torch: Any) -> dict[str, tuple[Any, Callable[[int, int], tuple[Any,
             y = nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True)
             return y.transpose(1, 2).flatten(2) @ self.table.weight.t()
 
-    class Recurrent(nn.Module):  # type: ignore[misc, name-defined]
+    class Recurrent(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.lstm = nn.LSTM(5, 7, 2, batch_first=True, bidirectional=True)
@@ -58,7 +58,7 @@ def networks(torch: Any) -> dict[str, tuple[Any, Callable[[int, int], tuple[Any,
             y, (h, _) = self.lstm(x)
             return self.gru(y)[0], h
 
-    class Image(nn.Module):  # type: ignore[misc, name-defined]
+    class Image(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.a = nn.Sequential(
@@ -74,14 +74,14 @@ def networks(torch: Any) -> dict[str, tuple[Any, Callable[[int, int], tuple[Any,
             pooled = nn.functional.adaptive_avg_pool2d(y, 1).flatten(1)
             return nn.functional.max_pool2d(z, 3, 2, 1), pooled.softmax(-1)
 
-    class Indexing(nn.Module):  # type: ignore[misc, name-defined]
+    class Indexing(nn.Module):  # type: ignore[misc]
         def forward(self, x: Any, at: Any) -> Any:
             top, places = x.topk(3, -1)
             rows = x.gather(1, at.unsqueeze(-1).expand(-1, -1, x.shape[-1]))
             turned = torch.cat([x[:, 1:], x[:, :1]], 1).flip(1)
             return top.cumsum(1), places, rows, torch.where(turned > 0, turned, -x)
 
-    class Statistics(nn.Module):  # type: ignore[misc, name-defined]
+    class Statistics(nn.Module):  # type: ignore[misc]
         def __init__(self) -> None:
             super().__init__()
             self.norm, self.gain = nn.LayerNorm(6), nn.Parameter(torch.randn(6))

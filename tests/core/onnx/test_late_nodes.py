@@ -46,7 +46,7 @@ def masked_model(count: int = 12) -> onnx.ModelProto:
             numpy_helper.from_array(w, "w"),
             numpy_helper.from_array(np.array([0]), "zero"),
             numpy_helper.from_array(np.array([1]), "one"),
-            numpy_helper.from_array(np.float32(0), "limit"),
+            numpy_helper.from_array(np.array(0, np.float32), "limit"),
         ],
     )
     return h.make_model(graph, opset_imports=[h.make_opsetid("", 18)])
@@ -117,7 +117,11 @@ def test_gradients_reach_the_weights(module: Any) -> None:
 
 def test_within_a_captured_function(module: Any) -> None:
     """A read of values is an error there, as without ONNX."""
-    fn: Any = rl.jit(lambda x: module(x)[1])
+
+    def second(x: rl.Tensor) -> Any:
+        return module(x)[1]
+
+    fn: Any = rl.jit(second)
     with pytest.raises(rl.CaptureError):
         fn(rl.tensor(rows(1, 3), device=module.device))
     assert not capture.active
