@@ -256,9 +256,9 @@ class _Planner:
             value = self.interpreter.output(info.name, self.scope, "the graph")
             result.outputs.append((self.outcome(value), _declared(info, value)))
         for name in reads - late:
-            value = self.scope.find(name)
-            if value is not None:
-                result.needed[name] = (self.outcome(value), value.kind)
+            held = self.scope.find(name)
+            if held is not None:
+                result.needed[name] = (self.outcome(held), held.kind)
         self.join()
         self.prune()
         return result
