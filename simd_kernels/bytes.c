@@ -102,11 +102,18 @@ RL_INLINE vi byte_dot(vi sum, vs a, vs b) {
 RL_INLINE void byte_tile(const int rows, int64_t pairs, const int16_t *a, int64_t a_row,
                          const uint8_t *b, int32_t *to) {
     vi sum[BYTE_ROWS][2];
-    for (int r = 0; r < rows; r++) sum[r][0] = sum[r][1] = (vi){};
-    for (int64_t i = 0; i < pairs; i++, a += 2, b += 2 * BYTE_COLS) {
+    const int16_t *row[BYTE_ROWS];
+    for (int r = 0; r < rows; r++) {
+        sum[r][0] = sum[r][1] = (vi){};
+        row[r] = a + r * a_row;
+#if defined(__x86_64__) && BYTE_ROWS <= 6
+        __asm__("" : "+r"(row[r])); // a register each, or one's address is made of another's
+#endif
+    }
+    for (int64_t i = 0; i < pairs; i++, b += 2 * BYTE_COLS) {
         vs low = widen8((const int8_t *)b), high = widen8((const int8_t *)b + BYTE_COLS);
         for (int r = 0; r < rows; r++) {
-            vs x = (vs)visplat_at(a + r * a_row);
+            vs x = (vs)visplat_at(row[r] + 2 * i);
             sum[r][0] = byte_dot(sum[r][0], x, low);
             sum[r][1] = byte_dot(sum[r][1], x, high);
         }

@@ -311,8 +311,9 @@ class Interpreter:
                 raise call.fail(f"input {place} is no tensor but a {type(value.data).__name__}")
         known = all(v is None or v.is_known for v in values) and not operator.random
         # A weight stays in bytes: what reads it may take it as it is.
-        stays = call.node.op == "DequantizeLinear" and values[0] is not None
-        if known and not (stays and self.planning and len(values[0].shape) > 1):
+        first = values[0] if values and call.node.op == "DequantizeLinear" else None
+        stays = self.planning and first is not None and len(first.shape) > 1
+        if known and not stays:
             results = self._known(operator, call, values)
             if results is not None:
                 return results

@@ -262,8 +262,9 @@ class _Planner:
             value = self.interpreter.output(info.name, self.scope, "the graph")
             result.outputs.append((self.outcome(value), _declared(info, value)))
         for name in reads - late:
-            if (read := self.scope.find(name)) is not None:
-                result.needed[name] = (self.outcome(read), read.kind)
+            held = self.scope.find(name)
+            if held is not None:
+                result.needed[name] = (self.outcome(held), held.kind)
         self.join()
         self.prune()
         return result

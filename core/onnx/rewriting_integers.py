@@ -155,7 +155,8 @@ class _Rewriting:
         if any(n in attributes and attributes[n].value for n in ("block_size", "output_dtype")):
             return None
         axis = attributes["axis"].value if "axis" in attributes else 1
-        return _Quantized(*[*step.inputs, None][:3], list(step.kinds), axis)
+        x, scale, zero = [*step.inputs, None][:3]
+        return _Quantized(x, scale, zero, list(step.kinds), axis)
 
     def one(self, place: Any) -> bool:
         """Whether a place holds one number, or nothing."""

@@ -104,14 +104,14 @@ def test_more_threads_change_nothing() -> None:
             results.append(byte_product(a, b).numpy())
     finally:
         rl.set_num_threads(before)
-    np.testing.assert_array_equal(*results)
+    np.testing.assert_array_equal(results[0], results[1])
     np.testing.assert_array_equal(results[0], a.numpy().astype(int) @ b.numpy().astype(int))
 
 
 def test_a_weight_is_packed_once_and_again_when_it_changes() -> None:
     weight = rl.from_numpy(draws(2, (40, 50), "int8")).clone()
     other = rl.from_numpy(draws(3, (40, 50), "int8"))
-    step = rl.jit(lambda x: byte_product(x, weight))
+    step: Any = rl.jit(lambda x: byte_product(x, weight))
     x = tensor(draws(1, (7, 40), "uint8"))
     held = len(PackedWeight.alive)
     for _ in range(3):

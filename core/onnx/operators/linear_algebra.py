@@ -123,14 +123,19 @@ def of_columns(x: Any) -> Any:
     return None if x is None else x.reshape(1, -1)
 
 
-@operator("MatMulInteger")
-def matmul_integer(call: Call, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+def exact_sums(a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
     """The exact product of integers of eight bits less their zero points, in int32."""
-    call.result_kinds = [INT32]
     if takes_bytes(a, b, a_zero, b_zero):
         return byte_product(a, b, of_rows(a_zero), of_columns(b_zero))
     most = _largest(a, a_zero) * _largest(b, b_zero)
     return float_product(centered(a, a_zero, True), centered(b, b_zero, False), most)
+
+
+@operator("MatMulInteger")
+def matmul_integer(call: Call, a: Any, b: Any, a_zero: Any = None, b_zero: Any = None) -> Any:
+    """The exact product of integers of eight bits less their zero points, in int32."""
+    call.result_kinds = [INT32]
+    return exact_sums(a, b, a_zero, b_zero)
 
 
 def _largest(x: Any, zero: Any) -> int:

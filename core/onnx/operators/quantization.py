@@ -14,7 +14,6 @@ from rushlight.core.onnx.element_types import (
 from rushlight.core.onnx.operators.casting import converted
 from rushlight.core.onnx.operators.common import asked_type, axis_of
 from rushlight.core.onnx.operators.linear_algebra import (
-    byte_product,
     centered,
     float_product,
     of_columns,
@@ -22,6 +21,7 @@ from rushlight.core.onnx.operators.linear_algebra import (
     takes_bytes,
 )
 from rushlight.core.onnx.registry import Call, operator
+from rushlight.core.ops.integers import byte_product
 
 
 def limits(kind: ElementType) -> tuple[int, int]:

@@ -218,9 +218,9 @@ def _per_channel(values: Any, dim: int, ndim: int) -> Any:
 
 
 def _sums(call: Call, x: Any, w: Any, x_zero: Any, w_zero: Any) -> Any:
-    """The convolution of integers of 8 bits less their zero points, exact, in int32.
+    """The convolution of integers of 8 bits less their zero points, exact.
 
-    It is summed in float32, over as few channels at a time as that is exact for.
+    It is summed in float32, and in int32 where float32 is exact for some of the channels only.
     """
     largest = 1
     for operand, zero in ((x, x_zero), (w, w_zero)):
@@ -236,7 +236,7 @@ def _sums(call: Call, x: Any, w: Any, x_zero: Any, w_zero: Any) -> Any:
     groups, channels = call.int("group", 1), int(w.shape[1])
     step = max(_EXACT // (largest * max(taps, 1)), 1)
     if step >= channels:
-        return _rounded(convolved(call, xf, wf, None))
+        return convolved(call, xf, wf, None)
     grouped = xf.reshape(x.shape[0], groups, channels, *x.shape[2:])
     total = None
     for start in range(0, channels, step):
@@ -256,7 +256,8 @@ def conv_integer(call: Call, x: Any, w: Any, x_zero: Any = None, w_zero: Any = N
     """The convolution of integers of 8 bits less their zero points, in int32."""
     if in_bytes(call, x, w) and _one(x_zero):
         return convolved_bytes(call, x, w, _number(x_zero), w_zero, (None, None, None), "int32")
-    return _sums(call, x, w, x_zero, w_zero)
+    total = _sums(call, x, w, x_zero, w_zero)
+    return total if total.dtype is int32 else _rounded(total)
 
 
 def _one(x: Any) -> bool:
@@ -283,9 +284,12 @@ def qlinear_conv(
         ends = of_rows(bias), factor, _number(y_zero)
         return convolved_bytes(call, x, w, _number(x_zero), w_zero, ends, y_zero.dtype.name)
     total = _sums(call, x, w, x_zero, w_zero)
-    if bias is not None:
-        total = total + _per_channel(bias, 1, x.ndim)
+    if total.dtype is not float32:
+        total = total if bias is None else total + _per_channel(bias, 1, x.ndim)
+        total = total.to(float32)
+    elif bias is not None:
+        total = total + _per_channel(bias, 1, x.ndim).to(float32)
     factor = _per_channel(x_scale * w_scale / y_scale, 1, x.ndim)
     low, high = (0, 255) if y_zero.dtype.name == "uint8" else (-128, 127)
-    y = (total.to(float32) * factor).round() + _per_channel(y_zero.to(float32), 1, x.ndim)
+    y = (total * factor).round() + _per_channel(y_zero.to(float32), 1, x.ndim)
     return y.clamp(low, high).to(y_zero.dtype)

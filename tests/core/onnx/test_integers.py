@@ -152,7 +152,7 @@ def quantized_convolution(
     """Nodes, inputs and weights of a Conv between DequantizeLinear and QuantizeLinear."""
     filters = 2 * groups
     each = (filters,) if per_filter else ()
-    weights = {
+    weights: dict[str, Any] = {
         "xs": scale(),
         "xz": bytes_of((), "uint8"),
         "w": bytes_of((filters, channels // groups, kernel, kernel), "int8"),
@@ -174,7 +174,7 @@ def quantized_convolution(
     return nodes, {"x": bytes_of((2, channels, 9, 8), "uint8")}, weights
 
 
-CONVOLUTIONS = {
+CONVOLUTIONS: dict[str, Any] = {
     "points": (6, 1, 1, True, {}),
     "strides": (6, 1, 1, False, {"strides": [2, 3]}),
     "windows": (3, 1, 3, True, {"pads": [1, 1, 1, 1]}),
@@ -216,7 +216,7 @@ def test_quantized_products_are_joined(
     op, _, more = form.partition(" ")
     shape = (3, 5, 24) if op == "MatMul" else (5, 24)
     each = (17,) if columns else ()
-    weights = {
+    weights: dict[str, Any] = {
         "xs": scale(),
         "xz": bytes_of((), "uint8"),
         "w": bytes_of((17, 24) if more == "turned" else (24, 17), "int8"),
@@ -251,7 +251,7 @@ def test_quantized_products_are_joined(
 @pytest.mark.parametrize("rows", [1, 5])
 def test_quantized_products_of_rows_are_not_joined(rows: int, tmp_path: Any, device: str) -> None:
     """A scale along the summed dim belongs to no column."""
-    weights = {
+    weights: dict[str, Any] = {
         "xs": scale(),
         "xz": bytes_of((), "uint8"),
         "w": bytes_of((24, 24), "int8"),

@@ -45,7 +45,8 @@ def _loop_bytes(
         y = y if whole or bias is None else y + one(more)
         if dtype != "float32":
             info = np.iinfo(dtype)
-            y = min(max(round(float(y)) + int(at(zero, 0, 0)), info.min), info.max)
+            near = round(float(y)) + int(at(zero, 0, 0))
+            y = one(min(max(near, int(info.min)), int(info.max)))
         out[place] = y
     return out
 

@@ -9,13 +9,7 @@ from rushlight.core.basis.dtype import float32, int32, int64
 from rushlight.core.functional import declared as rl
 from rushlight.core.nn import functional as F
 from rushlight.core.onnx.element_types import FLOAT, INT32, UINT8, ElementType
-from rushlight.core.onnx.operators.linear_algebra import (
-    centered,
-    float_product,
-    of_columns,
-    of_rows,
-    takes_bytes,
-)
+from rushlight.core.onnx.operators.linear_algebra import exact_sums
 from rushlight.core.onnx.operators.microsoft.attention import merged_attention
 from rushlight.core.onnx.operators.microsoft.entering import contrib, like
 from rushlight.core.onnx.operators.microsoft.norms import mask_index
@@ -61,14 +55,7 @@ def dequantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
 
 def _product(a: Any, a_zero: Any, b: Any, b_zero: Any) -> Any:
     """The product of integers less their zero points, float32."""
-    return _sums(a, a_zero, b, b_zero).to(float32)
-
-
-def _sums(a: Any, a_zero: Any, b: Any, b_zero: Any) -> Any:
-    """The same in int32, exact."""
-    if takes_bytes(a, b, a_zero, b_zero):
-        return byte_product(a, b, of_rows(a_zero), of_columns(b_zero))
-    return float_product(centered(a, a_zero, True), centered(b, b_zero, False))
+    return exact_sums(a, b, a_zero, b_zero).to(float32)
 
 
 @contrib("MatMulIntegerToFloat")
@@ -116,7 +103,7 @@ def quantized_gemm(
     alpha = call.float("alpha", 1.0)
     a = a.t() if call.flag("transA") else a
     b = b.t() if call.flag("transB") else b
-    total = _sums(a, a_zero, b, b_zero)
+    total = exact_sums(a, b, a_zero, b_zero)
     if c is not None:
         total = total.to(int32) + c
     result = total.to(float32) * (_single(a_scale) * _single(b_scale) * alpha)
