@@ -15,7 +15,6 @@ from rushlight.core.onnx.operators.microsoft.entering import contrib, like
 from rushlight.core.onnx.operators.microsoft.norms import mask_index
 from rushlight.core.onnx.operators.quantization import quantized
 from rushlight.core.onnx.registry import Call
-from rushlight.core.ops.integers import byte_product
 
 
 def _single(x: Any) -> Any:
