@@ -84,8 +84,8 @@ NAMED = re.compile(
 ROOMS = ("core", "models", "web")
 # llama.cpp's rules for its mixed file types, which are about types by their names.
 MIXES = "models/gguf/recipes.py"
-# ONNX's blocks of MatMulNBits, which are some of the types in another order of bits, and the endings
-# of its files' names.
+# ONNX's blocks of MatMulNBits, which are some of the types in another order of bits, and the
+# endings of its files' names.
 ONNX = ("core/onnx/packing.py", "core/onnx/export/nodes/quantized.py", "models/onnx/files.py")
 
 

@@ -113,7 +113,7 @@ def _simple(a: Any, a_scale: Any, b_scale: Any, scale: Any, zero: Any) -> bool:
         return False
     if any(s.dtype.name != "float32" or s.ndim > 1 for s in (a_scale, b_scale, scale)):
         return False
-    return a.ndim == 2 or a_scale.numel() == 1
+    return bool(a.ndim == 2 or a_scale.numel() == 1)
 
 
 @operator("QLinearMatMul")
@@ -135,7 +135,7 @@ def qlinear_matmul(
         factor = of_rows(a_scale) * of_columns(b_scale) / scale.reshape(1, 1)
         a_zero, b_zero = of_rows(a_zero), of_columns(b_zero)
         zero = zero.reshape(1, 1)
-        return byte_product(a, b, a_zero, b_zero, None, factor, zero, kind.carried.name)
+        return byte_product(a, b, a_zero, b_zero, None, factor, zero, zero.dtype.name)
     left, right = centered(a, a_zero, True), centered(b, b_zero, False)
     if a.dtype.kind == "f":
         product = rl.matmul(left, right)
