@@ -42,7 +42,8 @@ def node(name: str, *inputs: str) -> bytes:
 
 
 Q = np.arange(-6, 6, dtype=np.int8).reshape(3, 4)
-GRAPH = field(
+OPSET = field(8, field(2, 18))
+GRAPH = OPSET + field(
     7,
     node("/enc/block.0/q/Quantize", "x")
     + node("/enc/block.0/q/MatMul_quant", "x_q", "onnx::MatMul_9_quantized", "x_z")
@@ -68,10 +69,17 @@ def test_matrices_are_named_by_their_nodes() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        (GRAPH[:-9], "ends past the file"),
-        (field(7, tensor("a_quantized", Q)), "lacks its scale"),
-        (field(7, field(5, field(1, 1 << 62) + field(2, 1) + field(9, b"abcd"))), "has 4 bytes"),
-        (field(7, field(5, field(1, 4) + field(2, 11) + field(9, b"abcd"))), "of type 11"),
+        (GRAPH[:-9], "a field ends at byte"),
+        (GRAPH[len(OPSET) :], "no opset: it is not an ONNX model"),
+        (OPSET + field(7, tensor("a_quantized", Q)), "lacks its scale"),
+        (
+            OPSET + field(7, field(5, field(1, 1 << 62) + field(2, 1) + field(9, b"abcd"))),
+            "has the shape",
+        ),
+        (
+            OPSET + field(7, field(5, field(1, 4) + field(2, 11) + field(9, b"abcd"))),
+            "takes 32 bytes; the file has 4",
+        ),
     ],
 )
 def test_damaged_graphs_are_refused(data: bytes, message: str) -> None:
