@@ -1,8 +1,8 @@
-// Products of matrices of bytes, exact, in 32-bit integers: two products of 16-bit numbers are added
-// at a time, which nothing can saturate.
+// Products of matrices of bytes, exact, in 32-bit integers: two products of 16-bit numbers are
+// added at a time, which nothing can saturate.
 //
-// The first operand's rows become 16-bit numbers less their zero point, the second operand's columns
-// panels of signed bytes; the second one's zero points are taken off the sums.
+// The first operand's rows become 16-bit numbers less their zero point, the second operand's
+// columns panels of signed bytes; the second one's zero points are taken off the sums.
 
 #if VF == 16
 #define BYTE_ROWS 12
@@ -160,8 +160,8 @@ RL_INLINE void byte_end_at(const rl_operand *x, int64_t i, int64_t j, int64_t n,
     if (x->ndim >= 0 && (first || x->strides[x->ndim - 2])) byte_numbers(x, i, j, n, to);
 }
 
-// A row of a tile: VF columns at once, of memory for all of a panel's. `biased`: 1 for floats, 2 for
-// integers.
+// A row of a tile: VF columns at once, of memory for all of a panel's. `biased`: 1 for floats, 2
+// for integers.
 RL_INLINE void byte_finish(const int dtype, const int biased, const int32_t *sums, int32_t row_sum,
                            const byte_end *e, uint8_t *to) {
     vu times = (vu)visplat(row_sum);

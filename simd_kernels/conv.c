@@ -318,7 +318,8 @@ static int k_conv2d_input(const rl_call *c) {
                     const uint8_t *from = w->data + (o * rows + r) * all * size;
                     if (m.count == all) LOAD_F[w->dtype](to, from + used[0] * size, -1, all);
                     else if (w->dtype == RL_F32)
-                        for (int64_t t = 0; t < m.count; t++) rl_copy(to + t, from + used[t] * 4, 4);
+                        for (int64_t t = 0; t < m.count; t++)
+                            rl_copy(to + t, from + used[t] * 4, 4);
                     else
                         for (int64_t t = 0; t < m.count; t++)
                             LOAD_F[w->dtype](to + t, from + used[t] * size, 1, 1);

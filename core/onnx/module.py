@@ -199,7 +199,7 @@ class OnnxModule(Module):
         else:
             given = self._bound(args, kwargs)
             # Nodes that run by themselves may read values, which a device may take long to give.
-            may_wait = device.type == "cpu" and not capture.active
+            may_wait = not device.backend.asynchronous and not capture.active
             prepared = self._prepared(given, None, may_wait)
             key = repeats.key(device, args, kwargs, self._static)
             if key is not None and prepared is not self._plain:
