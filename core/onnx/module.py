@@ -10,15 +10,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import device as as_device
-from rushlight.core.basis.dtype import as_dtype
-from rushlight.core.basis.errors import FormatError, brief, nearest
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.jit import capture
 from rushlight.core.jit.function import jit
 from rushlight.core.nn.module import Module
 from rushlight.core.nn.parameter import Buffer, Parameter
+from rushlight.core.onnx.arguments import Inputs, described, elements, kind_of, signature
 from rushlight.core.onnx.element_types import ElementType
-from rushlight.core.onnx.interpreter import Interpreter, Scope, Value, carried
+from rushlight.core.onnx.interpreter import Interpreter, Scope, Value
 from rushlight.core.onnx.late import Kinds, Rest, last_read
 from rushlight.core.onnx.planning import (
     SMALL_INPUT,
@@ -41,7 +40,6 @@ from rushlight.core.onnx.repeats import Repeats
 from rushlight.core.onnx.weights import records_in
 from rushlight.core.ops import empty
 from rushlight.core.tensor import autograd
-from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 Array = npt.NDArray[Any]
@@ -144,7 +142,8 @@ class OnnxModule(Module):
         self._static: set[str] = set()
         self._folded: dict[Any, Any] = {}
         self._constants: dict[Any, Constants] = {}
-        self._kinds = {i.name: _kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
+        self._arguments = Inputs(name, self.inputs, self.optional_inputs)
+        self._kinds = {i.name: kind_of(i) for i in (*self.inputs, *self.optional_inputs)}
         self._repeats = Repeats(self.inputs)
         self._plain: _Prepared | None = None
         self._came: OrderedDict[Any, None] = OrderedDict()
@@ -197,7 +196,7 @@ class OnnxModule(Module):
             given = repeats.bound(device, args, kwargs, names)
             self._plans.move_to_end(prepared.key)
         else:
-            given = self._bound(args, kwargs)
+            given = self._arguments.bound(args, kwargs, self.device)
             # Nodes that run by themselves may read values, which a device may take long to give.
             may_wait = not device.backend.asynchronous and not capture.active
             prepared = self._prepared(given, None, may_wait)
@@ -216,13 +215,13 @@ class OnnxModule(Module):
         planned and captured; without it the nodes run one by one, for shapes that do not come
         again.
         """
-        given = self._bound((), dict(inputs))
+        given = self._arguments.bound((), inputs, self.device)
         known = {n: np.asarray(v) for n, v in inputs.items() if not isinstance(v, Tensor)}
         if captured:
             prepared = self._prepared(given, known)
             results = self._run_steps(prepared, given)
         else:
-            given |= {n: _array(given[n], v) for n, v in known.items()}
+            given |= {n: elements(given[n], v) for n, v in known.items()}
             prepared, results = self._one_by_one(), []
         values = self._values(prepared, given, results, self.device, self.weights)
         return {
@@ -243,7 +242,7 @@ class OnnxModule(Module):
         self, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[dict[str, Any], _Prepared]:
         """The inputs by name, and the plan for their shapes."""
-        given = self._bound(args, kwargs)
+        given = self._arguments.bound(args, kwargs, self.device)
         named = {i.name: v for i, v in zip(self.inputs, args, strict=False)} | kwargs
         known = {}
         for name, value in named.items():
@@ -283,7 +282,7 @@ class OnnxModule(Module):
         after: told its number from 1, of how many, the step and its results. args and kwargs are
         the inputs, as a call takes them, and what a call raises is raised.
         """
-        given = self._bound(args, kwargs)
+        given = self._arguments.bound(args, kwargs, self.device)
         prepared = self._prepared(given)
         stepping, number = self._stepping(prepared, given), 0
         while True:
@@ -315,54 +314,6 @@ class OnnxModule(Module):
         inputs = {name: tensors[name] for name in prepared.names}
         return step_through(prepared.plan, inputs, self.weights, prepared.constants)
 
-    def _bound(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        """Each input of the graph by name, on the module's device and in its declared dtype."""
-        if len(args) > len(self.inputs):
-            raise TypeError(f"{self.name} takes {len(self.inputs)} inputs; {len(args)} are given")
-        named = {info.name: value for info, value in zip(self.inputs, args, strict=False)}
-        known = {info.name: info for info in (*self.inputs, *self.optional_inputs)}
-        for name, value in kwargs.items():
-            if name not in known:
-                near = ", ".join(nearest(name, known)) or ", ".join(known)
-                raise TypeError(f"{self.name} has no input {name!r}; near: {near}")
-            if name in named:
-                raise TypeError(f"{self.name}: the input {name!r} is given twice")
-            named[name] = value
-        sizes: dict[str, tuple[int, str]] = {}
-        bound: dict[str, Any] = {}
-        for name, info in known.items():
-            optional = info.type is not None and info.type.form == "optional"
-            if name not in named:
-                if info in self.optional_inputs:
-                    continue
-                if not optional:
-                    raise TypeError(f"{self.name}: the input {name!r} ({info.type}) is missing")
-            bound[name] = self._input(info, named.get(name), sizes)
-        return bound
-
-    def _input(self, info: ValueInfo, value: Any, sizes: dict[str, tuple[int, str]]) -> Any:
-        kind = info.type
-        while kind is not None and kind.form == "optional":
-            if value is None:
-                return None
-            kind = kind.inner
-        if kind is not None and kind.form == "sequence":
-            if not isinstance(value, list | tuple):
-                raise TypeError(
-                    f"input {info.name!r} is a {type(value).__name__}; it must be a list"
-                )
-            return [self._input(ValueInfo(info.name, kind.inner), v, {}) for v in value]
-        if kind is not None and kind.form == "map":
-            if not isinstance(value, dict):
-                raise TypeError(
-                    f"input {info.name!r} is a {type(value).__name__}; it must be a dict"
-                )
-            return value
-        made = as_input(info.name, kind.kind if kind else None, value, self.device)
-        if kind is not None and kind.shape is not None:
-            _check_sizes(info.name, kind.shape, tuple(made.shape), sizes)
-        return made
-
     def _prepared(
         self,
         given: dict[str, Any],
@@ -378,9 +329,9 @@ class OnnxModule(Module):
             values = dict(given)
             for name in self._static:
                 if isinstance(value := given.get(name), Tensor):
-                    values[name] = _array(value, known.get(name) if known else None)
+                    values[name] = elements(value, known.get(name) if known else None)
             device = self.device
-            key = (device, *(_signature(name, value) for name, value in values.items()))
+            key = (device, *(signature(name, value) for name, value in values.items()))
             if key in self._plans:
                 self._plans.move_to_end(key)
                 return self._plans[key]
@@ -392,7 +343,7 @@ class OnnxModule(Module):
             try:
                 # What is computed ahead is no part of what a captured function does.
                 with capture.tracing(None), autograd.no_grad():
-                    metas = {name: _described(value) for name, value in values.items()}
+                    metas = {name: described(value) for name, value in values.items()}
                     plan = make_plan(self.model, metas, self._kinds)
             except StaticInputs as need:
                 if need.names <= self._static:
@@ -569,138 +520,8 @@ async def _on_host(value: Any) -> Any:
     return value
 
 
-def _kind_of(info: ValueInfo) -> ElementType | None:
-    kind = info.type
-    while kind is not None and kind.form in ("optional", "sequence"):
-        kind = kind.inner
-    return kind.kind if kind is not None and kind.form != "map" else None
-
-
-def _array(value: Tensor, known: Array | None = None) -> Array:
-    if known is not None and known.shape == tuple(value.shape):
-        return known.astype(np.dtype(value.dtype.name))
-    return value.detach().numpy()
-
-
-def _signature(name: str, value: Any) -> Any:
-    """What of an input a plan depends on."""
-    if isinstance(value, Tensor):
-        return name, value.dtype.name, tuple(value.shape)
-    if isinstance(value, np.ndarray):
-        data = tuple(value.reshape(-1)) if value.dtype.kind in "OUS" else value.tobytes()
-        return name, str(value.dtype), value.shape, data
-    if isinstance(value, list):
-        return name, tuple(_signature("", v) for v in value)
-    if isinstance(value, dict):
-        return name, tuple(value.items())
-    return name, value
-
-
-def _described(value: Any) -> Any:
-    """An input as the planner takes it: tensors without memory."""
-    if isinstance(value, Tensor):
-        return empty(value.shape, dtype=value.dtype, device="meta")
-    if isinstance(value, list):
-        return [_described(v) for v in value]
-    return value
-
-
-def as_input(name: str, kind: ElementType | None, value: Any, device: Any) -> Any:
-    """An input as the graph carries it: a tensor on `device`, or an array of strings.
-
-    TypeError for values of another kind, ValueError for those that the declared type cannot hold.
-    """
-    if kind is not None and kind.name == "string":
-        texts = np.asarray(value, dtype=np.object_)
-        for text in texts.reshape(-1)[:1000]:
-            if not isinstance(text, str | bytes):
-                raise TypeError(f"input {name!r} has {brief(text)}; it takes strings")
-        return texts
-    if isinstance(value, Tensor):
-        made = value
-    else:
-        array = np.asarray(value)
-        if array.dtype.type.__module__ == "ml_dtypes" and kind is not None and kind.carried:
-            array = array.astype(kind.carried.numpy)
-        if array.dtype.kind not in "biufc":
-            raise TypeError(
-                f"input {name!r} is a {type(value).__name__} of {array.dtype}; it takes a tensor "
-                f"or numbers{f' of type {kind.name}' if kind else ''}"
-            )
-        made = (
-            tensor(value)
-            if isinstance(value, list | float | int)
-            else from_numpy(np.asarray(array, order="C"))
-        )
-    if kind is None or kind.carried is None:
-        return made.to(device=device)
-    if made.dtype not in (kind.declared, kind.carried):
-        made = _converted(name, kind, made)
-    return carried(made.to(device=device), kind)
-
-
-def _converted(name: str, kind: ElementType, value: Tensor) -> Tensor:
-    """Ordinary numbers in a declared type. Whole ones may become any type that holds them."""
-    wanted = kind.carried
-    assert wanted is not None
-    from_float, to_float = value.dtype.kind == "f", wanted.kind == "f"
-    if value.dtype.kind == "c" or (from_float and not to_float) or wanted.kind == "c":
-        raise TypeError(f"input {name!r} is {value.dtype.name}; it must be {kind.name}")
-    if wanted.kind in "iu" and value.device.type != "meta" and value.numel() and not from_float:
-        info = np.iinfo(kind.stored) if kind.bits >= 8 else None
-        low = int(info.min) if info else (-(1 << kind.bits - 1) if wanted.kind == "i" else 0)
-        high = int(info.max) if info else (1 << kind.bits - (wanted.kind == "i")) - 1
-        least, most = int(value.min().item()), int(value.max().item())
-        if least < low or most > high:
-            raise ValueError(
-                f"input {name!r} has the value {least if least < low else most}; {kind.name} "
-                f"holds {low} to {high}"
-            )
-    return value.to(wanted)
-
-
-def _check_sizes(
-    name: str,
-    declared: tuple[int | str | None, ...],
-    shape: tuple[int, ...],
-    sizes: dict[str, tuple[int, str]],
-) -> None:
-    """ValueError for a rank or size that is not the declared one, or differs between inputs."""
-    told = ", ".join("?" if n is None else str(n) for n in declared)
-    if len(declared) != len(shape):
-        raise ValueError(
-            f"input {name!r} has the shape {shape}; it takes {len(declared)} dims ({told})"
-        )
-    for place, (wanted, size) in enumerate(zip(declared, shape, strict=True)):
-        if isinstance(wanted, int):
-            if wanted != size:
-                raise ValueError(
-                    f"input {name!r}: dim {place} has the size {size}; the file declares {wanted} "
-                    f"({told})"
-                )
-        elif isinstance(wanted, str) and any(map(str.isalpha, wanted)):  # else "?", as Paddle has
-            if not size:  # a past that is empty yet has no length of its own
-                continue
-            first, where = sizes.setdefault(wanted, (size, f"dim {place} of {name!r}"))
-            if first != size:
-                raise ValueError(
-                    f"input {name!r}: dim {place} ({wanted}) has the size {size}; {where} has "
-                    f"{first} for {wanted}"
-                )
-
-
 def registered(name: str, held: Tensor) -> Tensor:
     """A weight as a module holds it: floats as a parameter without gradient, others as a buffer."""
     if held.dtype.kind == "f" and not held.dtype.encoded or held.dtype.name == "bfloat16":
         return Parameter(held, requires_grad=False)
     return Buffer(held)
-
-
-def place_on(device: Any) -> Any:
-    """The device that a name says. ValueError for an unknown one."""
-    return as_device(device)
-
-
-def numpy_dtype(kind: ElementType) -> Any:
-    """The dtype of a type's values within a graph."""
-    return as_dtype(kind.carried)
