@@ -53,12 +53,12 @@ pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for s
 	$(PYTEST) --durations=30 $(ARGS)
 	$(if $(ARGS),,@$(MAKE) --no-print-directory pytest-numpy)
 
-# What C kernels replace, with NumPy's: everything that computes on `cpu`. Files, texts and commands
-# do not depend on it, nor do other devices.
+# What C kernels replace, with NumPy's: everything that computes on `cpu`. Files, ONNX graphs, texts and
+# commands do not depend on it, nor do other devices.
 pytest-numpy: env-test node_modules assets
 	@$(NODE) RUSHLIGHT_KERNELS=numpy RUSHLIGHT_TEST_DEVICES=cpu RUSHLIGHT_REQUIRE=cpu,node \
 	    OPENBLAS_NUM_THREADS=1 $(PYTEST) --durations=10 -k "not webgpu" \
-	    --ignore-glob="*_js.py" --ignore=tests/core/io \
+	    --ignore-glob="*_js.py" --ignore=tests/core/io --ignore=tests/core/onnx \
 	    --ignore=tests/core/utils --ignore-glob="*test_torch_[nps]*.py" \
 	    tests/core tests/parity tests/memory
 
