@@ -8,32 +8,20 @@ Lines of JSON come in, [call, arguments]; the result of each call goes out as a 
 from __future__ import annotations
 
 import json
-import platform
 import sys
 import time
-from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 python: Any = import_module("python")  # of this folder
-Watch = python.Watch
+vision: Any = import_module("vision")
 THREADS, CONTENDER = int(sys.argv[1]), sys.argv[2]
 
 
-class Contender:
+class Contender(vision.Contender):  # type: ignore[misc]
     """One library; `run` makes the arrays of a call."""
-
-    run: Callable[[], list[np.ndarray]]
-
-    def about(self) -> dict[str, str]:
-        """Versions."""
-        return {"python": platform.python_version(), CONTENDER: self.version()}
-
-    def version(self) -> str:
-        """The library's."""
-        raise NotImplementedError
 
     def load(self, path: str, inputs: str) -> dict[str, float]:
         """Load a file; the seconds until it is loaded, and until the first results are there."""
@@ -48,16 +36,6 @@ class Contender:
     def open(self, path: str) -> None:
         """Load a file and define `run`."""
         raise NotImplementedError
-
-    def infer(self, count: int, out: str = "") -> dict[str, float]:
-        """The time of a call, from `count` in a row; writes the arrays to the file `out`."""
-        watch = Watch()
-        for _ in range(count):
-            outs = self.run()
-        took: dict[str, float] = watch.read("", count)
-        if out:
-            np.savez(out, *outs)
-        return took
 
 
 class Rushlight(Contender):

@@ -56,7 +56,6 @@ _NO_LARGER = frozenset(
 )
 _MOST_FOLDED = 1 << 15  # results that are kept
 _DEEPEST = 64  # graphs and functions within one another, while they run
-Constant = Callable[[TensorRecord | SparseRecord], Any]
 
 
 class NeedsValue(Exception):

@@ -23,7 +23,6 @@ from rushlight.core.ops import empty
 from rushlight.core.tensor.tensor import Tensor
 
 Kinds = Mapping[str, ElementType | None]
-_FEWEST = 8  # nodes that a plan is made for
 _MOST_PLANS = 32
 _MOST_KEYS = 256  # shapes of which it is kept that they came
 _MOST_BYTES = 4096  # of an array that tells calls apart
@@ -60,7 +59,6 @@ class Rest:
         self.plans: OrderedDict[Any, Any] = OrderedDict()
         self.came: OrderedDict[Any, None] = OrderedDict()
         self.static: set[str] = set()
-        self.is_worth_it = len(nodes) >= _FEWEST
 
     def prepared(
         self, scope: Scope, prepare: Callable[[Model, Plan, Kinds], Any]

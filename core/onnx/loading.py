@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -165,6 +165,3 @@ def nodes_of(model: Model) -> Iterator[Node]:
                 for item in value if isinstance(value, list) else [value]:
                     if isinstance(item, Graph):
                         todo.append(item.nodes)
-
-
-Opened = Callable[[Path], Source]

@@ -488,12 +488,7 @@ def _result(value: Value, kind: ElementType | None, device: Any) -> Any:
     """What a caller gets: a tensor in its declared dtype, an array of strings, a list, a dict."""
     data = value.data
     if isinstance(data, list):
-        return [
-            _result(v, v.kind if isinstance(v, Value) else None, device)
-            if isinstance(v, Value)
-            else v
-            for v in data
-        ]
+        return [_result(v, v.kind, device) if isinstance(v, Value) else v for v in data]
     if isinstance(data, dict):
         return {
             k: _result(v, v.kind, device) if isinstance(v, Value) else v for k, v in data.items()

@@ -88,7 +88,6 @@ class Plan:
     outputs: list[tuple[Any, ElementType | None]] = field(default_factory=list)
     late: list[Node] = field(default_factory=list)
     needed: dict[str, tuple[Any, ElementType | None]] = field(default_factory=dict)
-    why_late: dict[int, str] = field(default_factory=dict)
     alone: set[int] | None = None
     slots: int = 0
 
@@ -238,7 +237,7 @@ class _Planner:
         late: set[str] = set()
         reads: set[str] = set()
         result.alone = set()
-        for number, node in enumerate(graph.nodes):
+        for node in graph.nodes:
             names = names_read(node)
             if names & late:
                 self.postpone(node, late, reads, names)
@@ -251,7 +250,6 @@ class _Planner:
                     raise StaticInputs(need.value.inputs) from None
                 del result.steps[before[0] :]
                 self.interpreter.depth = before[2]
-                result.why_late[number] = need.why
                 if need.always or not self.comes_later(need.value, node):
                     result.alone.add(len(result.late))
                 self.postpone(node, late, reads, names)

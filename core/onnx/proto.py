@@ -209,11 +209,6 @@ def parse_model(source: Source) -> Parsing[Model]:
     return model
 
 
-def parse_tensor(source: Source) -> Parsing[TensorRecord]:
-    """The tensor of a file that holds one TensorProto."""
-    return (yield from _Reader(source).tensor(Span(0, source.size)))
-
-
 class _Reader:
     """Reads messages within one window and one bound of fields."""
 

@@ -30,7 +30,7 @@ from rushlight.core.io.weights.source import MmapSource, Source, is_address, ope
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.onnx.loading import check_operators, open_path
 from rushlight.core.onnx.module import OnnxModule, registered
-from rushlight.core.onnx.proto import Model, TensorRecord, parse_model
+from rushlight.core.onnx.proto import TensorRecord, parse_model
 from rushlight.core.onnx.weights import (
     SMALL,
     Files,
@@ -75,14 +75,6 @@ async def load_async(
         if source is not file:
             source.close()
     return OnnxModule(model, weights, source.name).to(device=where)
-
-
-async def open_model_async(file: Any) -> tuple[Source, Model]:
-    """A file's source and its graph without weights. Raises as `load_async`."""
-    source, _, _ = await open_async(file)
-    model = await read_async(parse_model(source), source)
-    check_sizes(plain(model), source)
-    return source, model
 
 
 async def open_async(file: Any) -> tuple[Source, Files, Opener]:

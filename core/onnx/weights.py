@@ -18,7 +18,7 @@ import numpy.typing as npt
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.protobuf import Parsing, Span, read
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
-from rushlight.core.io.weights.source import MmapSource, Source
+from rushlight.core.io.weights.source import Source
 from rushlight.core.onnx.element_types import (
     COMPLEX64,
     COMPLEX128,
@@ -369,11 +369,6 @@ def in_one_piece(record: TensorRecord) -> bool:
         if number in _FIXED and isinstance(value, Span) and value.nbytes == record.nbytes:
             record.raw = value
     return record.raw is not None or record.external is not None
-
-
-def is_mapped(source: Source) -> bool:
-    """Whether views of a source are pages of a file."""
-    return isinstance(source, MmapSource)
 
 
 def stored_kind(kind: ElementType) -> Any:

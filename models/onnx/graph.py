@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 from collections.abc import Mapping
@@ -175,8 +174,3 @@ def positions_of(ids: Tensor, mask: Tensor | None) -> Tensor:
 def refuse_outputs(graph: OnnxModule, wanted: str) -> NoReturn:
     """Raise ValueError: the graph does not give what is asked for."""
     raise ValueError(f"{graph.name} gives {', '.join(names_out(graph))}; {wanted}")
-
-
-def dumped(config: Mapping[str, Any]) -> bytes:
-    """A config.json of values."""
-    return json.dumps(dict(config)).encode()
