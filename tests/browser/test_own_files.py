@@ -169,6 +169,8 @@ def test_pictures(visit: Any, files: Path, name: str) -> None:
         page.wait_for_function("Boolean(globalThis.go)")
         page.set_input_files("#file", {"name": "quick.png", "mimeType": "", "buffer": bytes(whole)})
         page.wait_for_function("document.getElementById('tells').innerText.startsWith('30 × 20')")
+        # The picture's size changes the layout, after which Detect writes the words once more.
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
         page.evaluate("document.getElementById('tells').innerText = 'the quick one'")
         page.evaluate("new Promise((done) => { go(); setTimeout(done, 200); })")
         assert page.inner_text("#tells") == "the quick one" and page.is_hidden("#error")

@@ -94,6 +94,7 @@ def test_a_scale_that_is_nan_gives_zero() -> None:
     assert byte_product(a, b, scale=nan, dtype="int8").numpy().tolist() == [[0] * 5] * 3
 
 
+@pytest.mark.native
 def test_more_threads_change_nothing() -> None:
     a, b = tensor(draws(1, (211, 300), "uint8")), tensor(draws(2, (300, 190), "int8"))
     before = rl.get_num_threads()
