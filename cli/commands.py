@@ -119,29 +119,71 @@ def family_rows() -> list[dict[str, Any]]:
     return rows
 
 
-def models(as_json: Json = False) -> None:
+def models(
+    search: Annotated[
+        str, typer.Option(help="Only rows with this word in the name, a task or the description.")
+    ] = "",
+    everything: Annotated[
+        bool,
+        typer.Option(
+            "--all",
+            help="Every name that transformers, transformers.js or llama.cpp has, and what becomes "
+            "of it here: its family, or why it does not load.",
+        ),
+    ] = False,
+    as_json: Json = False,
+) -> None:
     """List the model families: model_type in config.json, formats, what each is, the reference that
     it is compared with, and how near it comes on cpu and webgpu: the largest difference by the
     largest result. --json has tasks, too.
     """
-    rows = family_rows()
+    rows = _verdict_rows() if everything else family_rows()
+    word = search.lower()
+    rows = [row for row in rows if word in json.dumps(row, ensure_ascii=False).lower()]
     if as_json:
         print(json.dumps(rows))
         return
-    head = ["model_type", "formats", "reference", "cpu", "webgpu", "what it is"]
-    cells = [
-        [
-            row["model_type"],
-            ", ".join(row["formats"]),
-            row["reference"],
-            *("" if row[d] is None else f"{row[d]:.1e}" for d in row["devices"]),
-            row["about"],
+    if not rows:
+        print(f"No row has {search!r} in it.", "" if everything else "--all has more rows.")
+        return
+    if everything:
+        head = ["name", "of", "known by", "here"]
+        cells = [[r["name"], r["of"], ", ".join(r["known_by"]), _verdict_words(r)] for r in rows]
+    else:
+        head = ["model_type", "formats", "reference", "cpu", "webgpu", "what it is"]
+        cells = [
+            [
+                row["model_type"],
+                ", ".join(row["formats"]),
+                row["reference"],
+                *("" if row[d] is None else f"{row[d]:.1e}" for d in row["devices"]),
+                row["about"],
+            ]
+            for row in rows
         ]
-        for row in rows
-    ]
     widths = [max(len(line[i]) for line in [head, *cells]) for i in range(len(head) - 1)]
     for line in [head, *cells]:
         print("  ".join([*(c.ljust(w) for c, w in zip(line, widths, strict=False)), line[-1]]))
+    if everything:
+        print(f"{sum(row['loads'] for row in rows)} of {len(rows)} load.")
+
+
+def _verdict_rows() -> list[dict[str, Any]]:
+    """The rows of `models --all`."""
+    from rushlight.models.families.verdicts import known, verdict
+
+    kinds = {"model_types": "config.json", "gguf_types": "GGUF"}
+    rows = []
+    for row in known():
+        said = verdict(row)
+        loads, words = (False, "nothing is known of it here") if said is None else said
+        facts = {"name": row.name, "of": kinds[row.field], "known_by": list(row.sources)}
+        rows.append({**facts, "uses": sorted(row.uses), "loads": loads, "about": words})
+    return rows
+
+
+def _verdict_words(row: dict[str, Any]) -> str:
+    return f"loads ({row['about']})" if row["loads"] else row["about"]
 
 
 def info(as_json: Json = False) -> None:

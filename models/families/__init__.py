@@ -84,9 +84,20 @@ def family_of(value: object, what: str, field: str = "model_types") -> Family:
         return family
     near = nearest(value, sorted(known), 1) if isinstance(value, str) else []
     raise LoadError(
-        f"{what} {brief(value)} is not supported; {'nearest: ' * bool(near)}"
+        f"{what} {brief(value)} is not supported{_reason(value, field)}; {'nearest: ' * bool(near)}"
         f"{'; '.join([*near, ''])}supported: {', '.join(sorted(known))}"
     )
+
+
+def _reason(value: object, field: str) -> str:
+    """Why a name that other libraries know has no family, in brackets; nothing for other names."""
+    from rushlight.models.families.verdicts import known, verdict
+
+    for row in known():
+        if (row.field, row.name) == (field, value):
+            said = verdict(row)
+            return f" ({said.words})" if said and not said.loads else ""
+    return ""
 
 
 def _edited(value: str, field: str) -> Family | None:
