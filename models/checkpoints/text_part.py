@@ -20,11 +20,25 @@ WHOLE = {
     "llama4": ("llama4_text", False), "mistral3": ("mistral", True), "lfm2_vl": ("lfm2", True),
     "internvl": ("qwen2", True), "ovis2": ("qwen2", True), "qwen2_audio": ("qwen2", False),
     "aya_vision": ("cohere2", True), "cohere2_vision": ("cohere2", True),
-    "granite_speech": ("granite", True), "llava_onevision": ("qwen2", False),
+    "granite_speech": ("granite", True), "granite_speech_plus": ("granite", True),
+    "exaone4_5": ("exaone4", False), "idefics2": ("mistral", False), "janus": ("llama", True),
+    "lighton_ocr": ("qwen3", True), "moss_transcribe_diarize": ("qwen3", True),
+    "qianfan_ocr": ("qwen3", False), "qwen3_vl": ("qwen3_vl_text", False),
+    "qwen2_vl": ("qwen2_vl_text", False), "qwen2_5_vl": ("qwen2_5_vl_text", False),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),
+) | dict.fromkeys(
+    ("deepseek_vl", "deepseek_vl_hybrid", "glmasr"), ("llama", True),
+) | dict.fromkeys(
+    ("llava_onevision", "video_llama_3"), ("qwen2", False),
+) | dict.fromkeys(
+    ("got_ocr2", "pp_chart2table"), ("qwen2", True),
 )  # fmt: skip
+# Language models within that are plain ones for texts: the three positions of a token are equal.
+_PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}
+# Wholes whose older files have the keys of the language model beside the others.
+_FLAT = ("qwen2_vl", "qwen2_5_vl")
 # What the head of the whole leaves out of a language model's.
 _UNSCALED: dict[str, dict[str, Any]] = {
     "cohere2": {"logit_scale": 1.0},
@@ -39,6 +53,17 @@ _OUTER = (
     "bos_token_id",
     "pad_token_id",
 )
+_ROTARY = ("rope_scaling", "rope_parameters")
+_VISUAL = ("vision_config", "image_token_id", "video_token_id", "vision_token_id",
+           "vision_start_token_id", "vision_end_token_id")  # fmt: skip
+
+
+def _one_position(settings: Any) -> Any:
+    """Settings of rotary positions without how they are shared among time, height and width."""
+    if not isinstance(settings, dict):
+        return settings
+    kept = {k: v for k, v in settings.items() if k not in ("mrope_section", "mrope_interleaved")}
+    return {k: "default" if v == "mrope" else v for k, v in kept.items()}
 
 
 def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -52,10 +77,15 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
         return config
     plain, tied = WHOLE[kind]
     text = config.get("text_config")
+    if text is None and kind in _FLAT:
+        text = {key: value for key, value in config.items() if key not in ("model_type", *_VISUAL)}
     if not isinstance(text, dict):
         raise FormatError(f"config.json: text_config is {brief(text)}; it must be an object")
-    if (within := text.get("model_type") or plain) not in known:
+    named = text.get("model_type") or plain
+    if (within := _PLAIN.get(named, named) if isinstance(named, str) else named) not in known:
         return config
+    if named in _PLAIN:
+        text |= {key: _one_position(text[key]) for key in _ROTARY if key in text}
     outer_tied = config.get("tie_word_embeddings")
     told = {name: config[name] for name in _OUTER if config.get(name) is not None}
     both = {"tie_word_embeddings": tied if outer_tied is None else outer_tied} | told

@@ -285,6 +285,8 @@ WHOLES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
     ("mistral", "mistral3", "model.language_model.", {}, {"tie_word_embeddings": False}),
     ("cohere2", "aya_vision", "language_model.", {"logit_scale": 1.0}, {}),
     ("granite", "granite_speech", "language_model.", {"logits_scaling": 1.0}, {}),
+    ("qwen3", "lighton_ocr", "model.language_model.", {}, {}),
+    ("qwen2", "got_ocr2", "language_model.", {}, {}),
 ]
 
 
@@ -320,6 +322,30 @@ def test_the_language_model_within(
         np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
     saved = json.loads(m.files["config.json"])
     assert (saved["model_type"], saved["eos_token_id"]) == (config["model_type"], [5])
+
+
+@pytest.mark.parametrize("flat", [False, True])
+@pytest.mark.parametrize(("name", "kind"), [("qwen2", "qwen2_vl"), ("qwen3", "qwen3_vl")])
+def test_positions_of_three_axes_are_plain_ones_of_texts(
+    name: str, kind: str, flat: bool, table: ModuleType, rows: ModuleType
+) -> None:
+    """Time, height and width of a token of a text are equal. Older files of Qwen2-VL are flat."""
+    config, tensors = row_of(table, name)
+    plain, given = load(config, tensors), rl.tensor(rows.given(name, table)[0])
+    rotary = {"type": "mrope", "mrope_section": [2, 1, 1], "mrope_interleaved": True}
+    text = {n: v for n, v in config.items() if n != "rope_parameters"}
+    text |= {"model_type": f"{kind}_text", "rope_theta": 10000.0, "rope_scaling": rotary}
+    if flat and kind != "qwen2_vl":
+        with pytest.raises(rl.FormatError, match="text_config is None; it must be an object"):
+            load(text | {"model_type": kind}, tensors)
+        return
+    whole = text if flat else {"text_config": text}
+    m = load(
+        whole | {"model_type": kind, "vision_config": {}, "vision_start_token_id": 3},
+        {n.replace("model.", "model.language_model.", not flat): t for n, t in tensors.items()},
+    )
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
 
 
 def test_a_whole_without_a_language_model_is_refused() -> None:
