@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo examples test test-all preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo examples test test-all subjects preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -28,8 +28,11 @@ SUBJECTS = changed
 
 test: preflight lint pytest ## check everything, as CI does
 
-test-all: ## the same, with fuzzing, all wheels and the demo whether changed or not; keeps durations
+test-all: ## the same, with what `make subjects` runs whether changed or not; keeps durations
 	@RUSHLIGHT_DURATIONS=write $(MAKE) --no-print-directory test SUBJECTS=all
+
+subjects: SUBJECTS = only
+subjects: pytest ## fuzzing, sanitizers, all wheels and the demo; `make test` skips what passed here
 
 preflight:
 	@tools/preflight.sh
@@ -51,7 +54,7 @@ pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for s
 	@$(NODE); export RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 \
 	    LP_NUM_THREADS=1 RUSHLIGHT_SUBJECTS=$(if $(ARGS),all,$(SUBJECTS)); \
 	$(PYTEST) --durations=30 $(ARGS)
-	$(if $(ARGS),,@$(MAKE) --no-print-directory pytest-numpy)
+	$(if $(ARGS)$(filter only,$(SUBJECTS)),,@$(MAKE) --no-print-directory pytest-numpy)
 
 # What C kernels replace, with NumPy's: everything that computes on `cpu`. Files, ONNX graphs, texts and
 # commands do not depend on it, nor do other devices.

@@ -1,7 +1,8 @@
-"""Tests that run where their files have changed: fuzzing, the wheels, `make demo` from nothing.
+"""Tests that run where their files have changed: fuzzing, sanitizers, the wheels, `make demo`.
 
-`unchanged.json` has a hash of each subject's files, as `make test-all` last found all of its tests
-passing. Where the files are still the same, `make test` leaves the subject out and says so.
+`unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last found
+all of its tests passing. Where the files are still the same, `make test` leaves the subject out and
+says so.
 """
 
 from __future__ import annotations
@@ -30,6 +31,10 @@ _READERS = (
     "core/**/*.py", "models/**/*", "web/**/*.*", "site/shared/opening/*", "simd_kernels/*.[ch]",
     "tests/core/samples/*.py", "tests/fuzz/**/*.*",
 )  # fmt: skip
+_KERNELS = (
+    "simd_kernels/*.[ch]", "simd_kernels/*.py", "simd_kernels/*.def", "core/backends/cpu/**/*.py", "core/ops/*.py",
+    "tests/simd/*.py",
+)  # fmt: skip
 _WHEELS = (
     "pyproject.toml",
     "hatch_build.py",
@@ -45,6 +50,7 @@ _DEMO = (
 )  # fmt: skip
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),
+    "sanitizers": Subject(("simd/test_sanitized.py",), _KERNELS),
     "wheels": Subject(("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS),
     "demo": Subject(("packaging/test_demo.py",), _DEMO),
 }
@@ -80,10 +86,23 @@ def belongs(item: pytest.Item, names: list[str]) -> bool:
 
 
 class Recorder:
-    """Writes the hashes of all subjects at the end of a run in which every test passed."""
+    """Writes the hash of each subject whose tests ran and passed, at the end of a run of them all."""
+
+    def __init__(self) -> None:
+        self.passed: dict[str, bool] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        """Note whether a test of a subject failed."""
+        place = report.nodeid.partition("::")[0].removeprefix("tests/")
+        for name, subject in SUBJECTS.items():
+            if place.startswith(subject.tests):
+                self.passed[name] = self.passed.get(name, True) and not report.failed
 
     def pytest_sessionfinish(self, exitstatus: int) -> None:
-        """Write them where nothing failed."""
-        if exitstatus == pytest.ExitCode.OK:
-            rows = {name: fingerprint(name) for name in SUBJECTS}
-            FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+        """Write the hashes; a subject that failed loses its own, a run that stopped keeps all."""
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
+        rows = json.loads(FILE.read_text(encoding="utf-8"))
+        for name, passed in self.passed.items():
+            rows[name] = fingerprint(name) if passed else ""
+        FILE.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")

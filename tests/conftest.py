@@ -63,21 +63,24 @@ def pytest_configure(config: pytest.Config) -> None:
     # Only what hears from workers that run every test: tests start other runs, of some.
     shared = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
-    if writes and shared and everything and not config.option.keyword:
-        config.pluginmanager.register(_beside("order").Stopwatch())
-        config.pluginmanager.register(_beside("changes").Recorder())
+    if shared and everything and not config.option.keyword:
+        if writes:
+            config.pluginmanager.register(_beside("order").Stopwatch())
+        if os.environ.get("RUSHLIGHT_SUBJECTS") in ("all", "only"):
+            config.pluginmanager.register(_beside("changes").Recorder())
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out subjects whose files are unchanged; workers take what is long first."""
-    if os.environ.get("RUSHLIGHT_SUBJECTS") == "changed":
+    asked = os.environ.get("RUSHLIGHT_SUBJECTS")
+    if asked in ("changed", "only"):
         changes = _beside("changes")
-        names = changes.unchanged()
-        config.hook.pytest_deselected(
-            items=[item for item in items if changes.belongs(item, names)]
-        )
-        items[:] = [item for item in items if not changes.belongs(item, names)]
+        names = changes.unchanged() if asked == "changed" else list(changes.SUBJECTS)
+        belong = {item: changes.belongs(item, names) for item in items}
+        left_out = [item for item in items if belong[item] == (asked == "changed")]
+        config.hook.pytest_deselected(items=left_out)
+        items[:] = [item for item in items if belong[item] != (asked == "changed")]
     if hasattr(config, "workerinput"):
         _beside("order").arrange(items)
 
