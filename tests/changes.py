@@ -1,8 +1,8 @@
 """Tests that run where their files have changed: fuzzing, sanitizers, the wheels, `make demo`.
 
-`unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last found
-all of its tests passing. Where the files are still the same, `make test` leaves the subject out and
-says so.
+`unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last
+found all of its tests passing. Where the files are still the same, `make test` leaves the subject
+out and says so.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _READERS = (
     "tests/core/samples/*.py", "tests/fuzz/**/*.*",
 )  # fmt: skip
 _KERNELS = (
-    "simd_kernels/*.[ch]", "simd_kernels/*.py", "simd_kernels/*.def", "core/backends/cpu/**/*.py", "core/ops/*.py",
-    "tests/simd/*.py",
+    "simd_kernels/*.[ch]", "simd_kernels/*.py", "simd_kernels/*.def", "core/ops/*.py",
+    "core/backends/cpu/**/*.py", "tests/simd/*.py",
 )  # fmt: skip
 _WHEELS = (
     "pyproject.toml",
@@ -86,7 +86,7 @@ def belongs(item: pytest.Item, names: list[str]) -> bool:
 
 
 class Recorder:
-    """Writes the hash of each subject whose tests ran and passed, at the end of a run of them all."""
+    """Writes the hash of each subject whose tests passed, at the end of a run of them all."""
 
     def __init__(self) -> None:
         self.passed: dict[str, bool] = {}
