@@ -309,8 +309,7 @@ class Interpreter:
             if value is not None and not isinstance(value.data, np.ndarray | Tensor):
                 raise call.fail(f"input {place} is no tensor but a {type(value.data).__name__}")
         known = all(v is None or v.is_known for v in values) and not operator.random
-        # A weight stays in bytes: what reads it may take it as it is.
-        first = values[0] if values and call.node.op == "DequantizeLinear" else None
+        first = values[0] if values and operator.keeps_bytes else None
         stays = self.planning and first is not None and len(first.shape) > 1
         if known and not stays:
             results = self._known(operator, call, values)

@@ -38,6 +38,7 @@ class Operator:
     dynamic: bool
     random: bool
     known: frozenset[int] = frozenset()
+    keeps_bytes: bool = False
 
 
 def operator(
@@ -49,6 +50,7 @@ def operator(
     dynamic: bool = False,
     random: bool = False,
     known: Collection[int] = (),
+    keeps_bytes: bool = False,
 ) -> Callable[[F], F]:
     """Enter a function as the operator `names` of a domain ("" is ai.onnx).
 
@@ -56,7 +58,8 @@ def operator(
     which it takes floats as narrow as the file stores them, when they are weights. raw: it gets
     Values as they are. dynamic: shapes of its results depend on values, so it runs only where those
     are there. random: it is never computed ahead. known: places at which it gets a NumPy array
-    where the elements are known ahead, and a tensor elsewhere.
+    where the elements are known ahead, and a tensor elsewhere. keeps_bytes: it makes numbers of
+    stored bytes, so a weight is not computed ahead: what reads the result may take the bytes.
     """
 
     def enter(fn: F) -> F:
@@ -69,7 +72,7 @@ def operator(
             if (domain, name) in OPERATORS:
                 raise ValueError(f"{domain}:{name} is already entered")
             OPERATORS[domain, name] = Operator(
-                fn, is_host, frozenset(stored), raw, dynamic, random, frozenset(known)
+                fn, is_host, frozenset(stored), raw, dynamic, random, frozenset(known), keeps_bytes
             )
         return fn
 

@@ -74,7 +74,7 @@ def quantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
     return quantized(divided, None if zero is None else spread(call, zero, x), kind, saturate)
 
 
-@operator("DequantizeLinear")
+@operator("DequantizeLinear", keeps_bytes=True)
 def dequantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
     """x less the zero point, times the scale."""
     kind = asked_type(call, "output_dtype", call.kinds[1] or FLOAT)

@@ -18,9 +18,12 @@ def contrib(
     host: Collection[int] = (),
     stored: Collection[int] = (),
     dynamic: bool = False,
+    keeps_bytes: bool = False,
 ) -> Callable[[F], F]:
     """`operator` of the domain com.microsoft."""
-    return operator(*names, domain=DOMAIN, host=host, stored=stored, dynamic=dynamic)
+    return operator(
+        *names, domain=DOMAIN, host=host, stored=stored, dynamic=dynamic, keeps_bytes=keeps_bytes
+    )
 
 
 def like(call: Call, name: str, *inputs: Any, opset: int = LIKE) -> Any:

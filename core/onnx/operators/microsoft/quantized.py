@@ -43,7 +43,7 @@ def quantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
     return like(call, "QuantizeLinear", x, scale, zero)
 
 
-@contrib("DequantizeLinear")
+@contrib("DequantizeLinear", keeps_bytes=True)
 def dequantize_linear(call: Call, x: Any, scale: Any, zero: Any = None) -> Any:
     """x less the zero point, times the scale."""
     return like(call, "DequantizeLinear", x, scale, zero)
