@@ -185,7 +185,11 @@ def test_without_a_hash_nothing_is_joined(server: Server, tmp_path: Path) -> Non
     assert _ranges(server) == ["", ""]
 
 
-@pytest.mark.parametrize("stale", [b"x" * 100, b"x" * len(DATA), b"x" * (len(DATA) + 5)])
+@pytest.mark.parametrize(
+    "stale",
+    [b"x" * 100, b"x" * len(DATA), b"x" * (len(DATA) + 5)],
+    ids=["shorter", "as-long", "longer"],
+)
 @pytest.mark.parametrize("size", [None, len(DATA)])
 def test_a_stale_part_is_replaced(
     server: Server, tmp_path: Path, stale: bytes, size: int | None
