@@ -7,8 +7,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.opening import opened
@@ -23,14 +21,16 @@ from rushlight.core.onnx.weights import (
     SMALL,
     Files,
     array_of,
+    as_stored,
     check_sizes,
     from_bytes,
     in_one_piece,
     is_weight,
     load_weight,
+    named,
     plain,
 )
-from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.core.tensor.tensor import Tensor
 
 
 def load(file: Any, *, device: Any = None) -> OnnxModule:
@@ -116,21 +116,16 @@ def _read(
         record.array.flags.writeable = False
     if not large:
         return "", None
-    name = record.name or "tensor"
-    while name in weights:
-        name += "_"
-    record.weight = name
+    name = named(record, weights)
     if whole:
         source, span = files.place_of(record)
-        made = load_weight(record, source, span)
+        weight = load_weight(record, source, span)
     else:
         array = record.array
         if array is None:
             array = read(array_of(record, files.source), files.source)
-        made = from_numpy(np.array(array))
-        if record.kind.declared is not None and made.dtype is not record.kind.declared:
-            made = made.to(record.kind.declared)
-    return name, registered(name, made)
+        weight = as_stored(array, record)
+    return name, registered(name, weight)
 
 
 def check_operators(model: Model) -> None:

@@ -12,11 +12,8 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as as_device
-from rushlight.core.basis.codec import is_narrow
 from rushlight.core.basis.dtype import uint8
 from rushlight.core.io.opening import is_source, opened
 from rushlight.core.io.protobuf import read_async
@@ -35,10 +32,12 @@ from rushlight.core.onnx.weights import (
     SMALL,
     Files,
     array_of,
+    as_stored,
     check_sizes,
     from_bytes,
     in_one_piece,
     is_weight,
+    named,
     plain,
 )
 from rushlight.core.tensor.tensor import Tensor, from_numpy
@@ -113,7 +112,7 @@ async def _weights(
     records: list[TensorRecord], files: Files, device: Device, progress: Progress | None
 ) -> dict[str, Tensor]:
     """Read small tensors into their records; the weights, as tensors by name."""
-    made: dict[str, Tensor | None] = {}  # in the file's order
+    weights: dict[str, Tensor | None] = {}  # in the file's order
     placed: list[tuple[TensorRecord, Source, int]] = []
     for record in records:
         whole, large = in_one_piece(record), is_weight(record)
@@ -123,26 +122,23 @@ async def _weights(
             record.array.flags.writeable = False
         if not large:
             continue
-        name = record.name or "tensor"
-        while name in made:
-            name += "_"
-        record.weight = name
-        made[name] = None
+        name = named(record, weights)
+        weights[name] = None
         if streamed:
             source, span = files.place_of(record)
             placed.append((record, source, span.start))
         else:
-            made[name] = _small(record)
+            weights[name] = as_stored(record.array, record)
             if record.count > SMALL:
                 record.array = None
-    found = await _bring(placed, device, progress)
+    brought = await _bring(placed, device, progress)
     for record, source, _ in placed:
-        tensor = found[record.weight]
+        tensor = brought[record.weight]
         if _as_carried(record):
             data = tensor.numpy().tobytes()
             tensor = from_numpy(from_bytes(data, record, source.name))
-        made[record.weight] = tensor
-    return {n: registered(n, tensor) for n, tensor in made.items() if tensor is not None}
+        weights[record.weight] = tensor
+    return {n: registered(n, tensor) for n, tensor in weights.items() if tensor is not None}
 
 
 async def _array(record: TensorRecord, files: Files) -> Any:
@@ -151,13 +147,6 @@ async def _array(record: TensorRecord, files: Files) -> Any:
         return await read_async(array_of(record, files.source), files.source)
     source, span = files.place_of(record)
     return from_bytes(await source.read_async(span.start, span.nbytes), record, source.name)
-
-
-def _small(record: TensorRecord) -> Tensor:
-    made, declared = from_numpy(np.array(record.array)), record.kind.declared
-    if _as_carried(record) or declared is None or is_narrow(declared) or made.dtype is declared:
-        return made
-    return made.to(declared)
 
 
 def _as_carried(record: TensorRecord) -> bool:

@@ -7,7 +7,7 @@ path below the model's folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Collection, Iterator
 from pathlib import Path, PurePosixPath
 from typing import Any
 from urllib.parse import quote, urljoin
@@ -15,6 +15,7 @@ from urllib.parse import quote, urljoin
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.basis.codec import is_narrow
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.protobuf import Parsing, Span, read
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
@@ -78,6 +79,21 @@ def is_weight(record: TensorRecord) -> bool:
     if record.texts or record.kind.carried is None or not record.shape:
         return False
     return record.count > SMALL or (record.kind.is_float and record.count > 1)
+
+
+def named(record: TensorRecord, taken: Collection[str]) -> str:
+    """Give a weight a name of its own, and return it; `taken` has those of the others."""
+    name = record.name or "tensor"
+    while name in taken:
+        name += "_"
+    record.weight = name
+    return name
+
+
+def as_stored(array: Array, record: TensorRecord) -> Tensor:
+    """A weight of its elements, in the dtype in which reading its bytes would give it."""
+    weight, kind = from_numpy(np.array(array)), stored_kind(record.kind)
+    return weight if is_narrow(kind) or weight.dtype is kind else weight.to(kind)
 
 
 def check_sizes(records: list[TensorRecord], source: Source) -> None:
