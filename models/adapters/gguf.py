@@ -16,6 +16,7 @@ from rushlight.models.gguf.architecture import (
     Architecture,
     Transform,
     architecture_of,
+    kind_of,
 )
 
 _ENDS = (".lora_a", ".lora_b")
@@ -44,7 +45,7 @@ def as_peft(
                 f"an adapter's {key} is {brief(told)}; it must be "
                 f"{' or '.join(supported) or 'of a family that GGUF has'}"
             )
-    architecture = architecture_of(family, str(metadata["general.architecture"]))
+    architecture = architecture_of(family, kind_of(family, model))
     if "adapter.alora.invocation_tokens" in metadata:
         raise LoadError("adapter.alora.invocation_tokens: activated LoRA is not supported")
     alpha = metadata.get("adapter.lora.alpha", 0.0)

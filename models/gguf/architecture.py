@@ -228,9 +228,9 @@ class Architecture:
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
-        layer = re.match(r"blk\.(\d+)\.", name)
-        number = layer[1] if layer else ""
-        general = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
+        layer = re.match(r"((?:enc\.|dec\.)?blk\.)(\d+)\.", name)
+        number = layer[2] if layer else ""
+        general = f"{layer[1]}{{}}{name[layer.end(2) :]}" if layer else name
         if general in self.parts:
             return self.parts[general].format(number)
         module, _, kind = general.rpartition(".")
@@ -243,9 +243,9 @@ class Architecture:
 
 
 def kind_of(family: Family, model: Any) -> str:
-    """llama.cpp's name of the architecture that a model is written as, without `/experts`."""
+    """The one of `gguf_types` that a model is written as."""
     others = (kind for kind, other in family.gguf_others.items() if other.fits(model))
-    return next(others, family.gguf_types[0]).partition("/")[0]
+    return next(others, family.gguf_types[0])
 
 
 def architecture_of(family: Family, kind: str) -> Architecture:

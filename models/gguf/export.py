@@ -43,15 +43,17 @@ from rushlight.models.gguf.architecture import (
     floats,
     kind_of,
 )
-from rushlight.models.gguf.names import FACTORS, as_checkpoint
+from rushlight.models.gguf.names import FACTORS, START, as_checkpoint
 from rushlight.models.gguf.pooling import pooling_metadata
 from rushlight.models.gguf.rotary import rope_of
 from rushlight.models.gguf.shapes import rotary_of, shape_of
+from rushlight.models.gguf.stacks import once, start_of
 from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
 from rushlight.models.model import Model
 from rushlight.models.small_files import small_json
 
-
+# Keys that the configuration of no family has.
+_BESIDE = ("architectures", "is_causal", "pad_token_id", START)
 # The ends of classes whose heads GGUF does not have.
 _CLASSES = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "_ColBERT")
 
@@ -72,18 +74,27 @@ def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]
 @contextmanager
 def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights under GGUF's names) of a loaded model, on any device."""
-    told = small_json(model.files, "config.json").get("architectures")
-    config = vars(model.config) | ({} if told is None else {"architectures": told})
+    told = {n: small_json(model.files, n) for n in ("config.json", "generation_config.json")}
+    stored = told["config.json"] | told["generation_config.json"]
+    config = {k: stored[k] for k in _BESIDE if k in stored}
+    # An absent key of a family may mean something else than a null.
+    config |= {
+        f.name: value
+        for f in fields(model.config)
+        if (value := getattr(model.config, f.name)) is not None or f.default is not None
+    }
     files = {"config.json": json.dumps(config).encode()}
     settings: dict[str, Any] = {}
-    if (template := model.template) is not None:
+    if (template := getattr(model, "template", None)) is not None:
         settings |= {**template.special, "chat_template": as_setting(template.named)}
     files["tokenizer_config.json"] = json.dumps(settings).encode()
     if isinstance(model.tokenizer, NativeTokenizer):
         files["tokenizer.json"] = model.tokenizer.to_json()
     elif isinstance(model.tokenizer, WorldTokenizer):
         files[WORLD] = model.tokenizer.to_file()
-    files["generation_config.json"] = json.dumps({"eos_token_id": sorted(model.eos_ids)}).encode()
+    ends = getattr(model, "eos_ids", None)
+    chosen = told["generation_config.json"] if ends is None else {"eos_token_id": sorted(ends)}
+    files["generation_config.json"] = json.dumps(chosen).encode()
     weights = [
         Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
         for name, t in model.state_dict().items()
@@ -106,8 +117,9 @@ def as_gguf(
         raise LoadError(f"{family.model_types[0]} cannot be written as GGUF; supported: {known}")
     weights = _of_body(family, config, weights)
     model = family.build(config, [weight.name for weight in weights])
-    kind = kind_of(family, model)
-    architecture = architecture_of(family, kind)
+    whole_kind = kind_of(family, model)
+    architecture, kind = architecture_of(family, whole_kind), whole_kind.partition("/")[0]
+    weights = once(model, weights)
     unused = family.unused or (lambda name, config: name.startswith("mtp."))
     weights = [weight for weight in weights if not unused(weight.name, config)]
     if family.rename_tensors is not None:
@@ -126,7 +138,7 @@ def as_gguf(
         metadata[f"{PREFIX}token_type_count"] = np.uint32(max(model.spec.types, 1))
     else:
         metadata |= _stops(metadata, files, model)
-    metadata |= pooling_metadata(kind, files)
+    metadata |= pooling_metadata(kind, files) | start_of(kind, model, config)
     keys, factors = rope_of(kind, model)
     metadata, written = metadata | keys, [*written, *factors]
     _check_reads_back(model, architecture, metadata, written)

@@ -57,6 +57,8 @@ UNREAD = {
 }
 # Types of keys that are no fields of a configuration.
 _TYPES = {"pattern": "Any", "is_causal": "bool"}
+# The first token of an answer, a key of both config.json and metadata.
+START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
 FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
@@ -71,7 +73,11 @@ def as_checkpoint(
     """
     name = metadata.get("general.architecture")
     count, gate = (metadata.get(f"{name}.{k}") for k in ("expert_count", "expert_gating_func"))
-    kinds = {f"{name}/experts": isinstance(count, int) and count, f"{name}/sigmoid": gate == 2}
+    kinds = {
+        f"{name}/experts": isinstance(count, int) and count,
+        f"{name}/sigmoid": gate == 2,
+        f"{name}/gated": "enc.blk.0.ffn_gate.weight" in tensors,
+    }
     kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
     family = family_of(kind, "general.architecture", "gguf_types")
     architecture = architecture_of(family, str(kind))
@@ -99,6 +105,9 @@ def as_checkpoint(
         else:
             files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
+    start = metadata.get(f"{name}.{START}")
+    if type(start) is int:
+        config[START] = start
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
 
@@ -234,7 +243,9 @@ def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
 
 def _check_layers(key: str, count: int, tensors: Mapping[str, Tensor]) -> None:
     """Raise FormatError unless the file has tensors of exactly `count` layers."""
-    numbers = (int(layer[1]) for n in tensors if (layer := re.match(r"blk\.(\d{1,4})\.", n)))
+    numbers = (
+        int(layer[1]) for n in tensors if (layer := re.match(r"(?:enc\.)?blk\.(\d{1,4})\.", n))
+    )
     layers = max(numbers, default=-1) + 1
     if layers != count:
         raise FormatError(f"{key} is {count}, but the file has tensors of {layers} layers")

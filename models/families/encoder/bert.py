@@ -12,8 +12,8 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
-from rushlight.models.config_schema import choose
 from rushlight.core.ops import cat
+from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import Regroup
 from rushlight.models.gguf.encoders import encoder_architecture
