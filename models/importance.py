@@ -21,6 +21,7 @@ from rushlight.core.io.weights.imatrix import write_imatrix, write_legacy_imatri
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families import family_of
 from rushlight.models.generation.generate import CausalLM
+from rushlight.models.gguf.architecture import architecture_of, kind_of
 from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
 from rushlight.models.model import Model
 from rushlight.models.perplexity import Perplexity, Progress, causal, perplexity
@@ -161,10 +162,10 @@ def _watched(model: CausalLM) -> Iterator[_Watch]:
 
 def gguf_names(model: CausalLM) -> dict[str, str]:
     """The name in GGUF of the weight of every module of the layers, by the module's path."""
-    architecture = family_of(model.config.model_type, "model_type").gguf
-    if architecture is None:
+    family = family_of(model.config.model_type, "model_type")
+    if family.gguf is None:
         raise ValueError(f"importance: {model.config.model_type} has no names in GGUF")
-    known = architecture.names
+    known = architecture_of(family, kind_of(family, model)).names
     parts = {ours: theirs for theirs, ours in known.items() if "{}" in theirs}
     by_path = {}
     for path, _ in model.named_modules():

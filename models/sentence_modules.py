@@ -157,7 +157,7 @@ class Modules:
             )
         steps = self.tokens if tokens else self.texts
         if kind == "Pooling":
-            self.poolings = _poolings(c)
+            self.poolings = poolings_of(c)
             self.include_prompt = c.get("include_prompt", True) is not False
             self.width *= len(self.poolings)
         elif kind == "SpladePooling":
@@ -241,7 +241,7 @@ def read_list(files: Mapping[str, bytes]) -> list[dict[str, Any]]:
     return listed
 
 
-def _poolings(c: dict[str, Any]) -> tuple[str, ...]:
+def poolings_of(c: dict[str, Any]) -> tuple[str, ...]:
     """The poolings of a config.json; without any it is the mean."""
     mode = c.get("pooling_mode")
     named = mode if isinstance(mode, list) else [mode] if mode is not None else []

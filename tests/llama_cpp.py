@@ -73,7 +73,14 @@ class LlamaCpp:
             "llama_model_default_params": _ModelParams,
             "llama_context_default_params": _ContextParams,
             "llama_batch_get_one": _Batch,
-            "llama_get_logits_ith": ctypes.POINTER(ctypes.c_float),
+            **dict.fromkeys(
+                (
+                    "llama_get_logits_ith",
+                    "llama_get_embeddings_ith",
+                    "llama_get_embeddings_seq",
+                ),
+                ctypes.POINTER(ctypes.c_float),
+            ),
             **dict.fromkeys(
                 ("llama_model_load_from_file", "llama_init_from_model", "llama_model_get_vocab"),
                 ctypes.c_void_p,
@@ -151,6 +158,11 @@ class Model:
         self.lib, self.context = lib, context
         self.vocab = ctypes.c_void_p(lib.llama_model_get_vocab(model))
         self.vocab_size: int = lib.llama_vocab_n_tokens(self.vocab)
+        self.width: int = lib.llama_model_n_embd_out(model)
+        for name in ("llama_model_has_encoder", "llama_model_has_decoder"):
+            getattr(lib, name).restype = ctypes.c_bool
+        alone = lib.llama_model_has_encoder(model) and not lib.llama_model_has_decoder(model)
+        self._run = lib.llama_encode if alone else lib.llama_decode
 
     def tokens(self, text: str, special: bool = True) -> list[int]:
         """The ids of a text; special: whether it adds what the file says and reads special ones."""
@@ -171,12 +183,33 @@ class Model:
         self._decode(ids, (ctypes.c_int8 * len(ids))(*[1] * len(ids)))
         return (self._of(place) for place in range(len(ids)))
 
+    def states(self, ids: Sequence[int]) -> Array:
+        """(ids, width): the last hidden states of a model that pools none."""
+        self.lib.llama_set_embeddings(self.context, ctypes.c_bool(True))
+        self._decode(ids, (ctypes.c_int8 * len(ids))(*[1] * len(ids)))
+        rows = (self.lib.llama_get_embeddings_ith(self.context, place) for place in range(len(ids)))
+        return np.stack([np.ctypeslib.as_array(row, (self.width,)).copy() for row in rows])
+
+    def embedding(self, ids: Sequence[int]) -> Array:
+        """(width,): the pooled vector of a text, as it is: of any length."""
+        self.lib.llama_set_embeddings(self.context, ctypes.c_bool(True))
+        self._decode(ids, (ctypes.c_int8 * len(ids))(*[1] * len(ids)))
+        found = self.lib.llama_get_embeddings_seq(self.context, 0)
+        return np.ctypeslib.as_array(found, (self.width,)).copy()
+
+    def answer(self, ids: Sequence[int], decoder_ids: Sequence[int]) -> Array:
+        """(vocabulary,) float32 after `decoder_ids`, of a model that has read `ids`."""
+        given = (ctypes.c_int32 * len(ids))(*ids)
+        batch = self.lib.llama_batch_get_one(given, len(ids))
+        assert self.lib.llama_encode(self.context, batch) == 0
+        return self.logits(decoder_ids)
+
     def _decode(self, ids: Sequence[int], wanted: Any) -> None:
         given = (ctypes.c_int32 * len(ids))(*ids)
         batch = self.lib.llama_batch_get_one(given, len(ids))
         if wanted is not None:
             batch.logits = ctypes.cast(wanted, ctypes.c_void_p)
-        assert self.lib.llama_decode(self.context, batch) == 0
+        assert self._run(self.context, batch) == 0
 
     def _of(self, place: int) -> Array:
         found = self.lib.llama_get_logits_ith(self.context, place)

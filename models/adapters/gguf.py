@@ -10,7 +10,14 @@ from rushlight.core.basis.errors import LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.config import LoraConfig
 from rushlight.models.families import family_of
-from rushlight.models.gguf.architecture import STACKED, TRANSPOSED, Architecture, Transform
+from rushlight.models.gguf.architecture import (
+    STACKED,
+    TRANSPOSED,
+    Architecture,
+    Transform,
+    architecture_of,
+    kind_of,
+)
 
 _ENDS = (".lora_a", ".lora_b")
 
@@ -38,8 +45,7 @@ def as_peft(
                 f"an adapter's {key} is {brief(told)}; it must be "
                 f"{' or '.join(supported) or 'of a family that GGUF has'}"
             )
-    architecture = family.gguf
-    assert architecture is not None, "each of gguf_types has one"
+    architecture = architecture_of(family, kind_of(family, model))
     if "adapter.alora.invocation_tokens" in metadata:
         raise LoadError("adapter.alora.invocation_tokens: activated LoRA is not supported")
     alpha = metadata.get("adapter.lora.alpha", 0.0)

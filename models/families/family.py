@@ -98,6 +98,9 @@ class Family:
     gguf: Architecture | None = None
     """How GGUF files have its models; None: they are not read or written."""
 
+    gguf_others: Mapping[str, Architecture] = field(default_factory=dict)
+    """By some of `gguf_types`: how files of these have its models."""
+
     def __post_init__(self) -> None:
         for name in ("tasks", "architectures", "refused", *INDEXED):
             value = getattr(self, name)

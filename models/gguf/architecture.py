@@ -184,7 +184,9 @@ class Architecture:
     folded: ends of the names of values that are in a file's weights. regroups: tensors that become
     others, which `parts` has under the names of `Regroup.theirs`. filled: tensors that llama.cpp
     wants and no model reads, by their names in GGUF: their shapes. shared: the names within the
-    expert of every token.
+    expert of every token. rows: keys of config.json -> the tensor that has so many rows, 0 without
+    one. complete: `parts` has the names of all parts. body: the checkpoint's base model is written,
+    without a head or pooler. fits: of `Family.gguf_others`, whether a model is written so.
     """
 
     model_type: str
@@ -203,10 +205,16 @@ class Architecture:
     folded: tuple[str, ...] = ()
     regroups: tuple[Regroup, ...] = ()
     filled: Callable[[Any], Mapping[str, tuple[int, ...]]] = lambda model: {}
+    rows: Mapping[str, str] = field(default_factory=dict)
+    complete: bool = False
+    body: bool = False
+    fits: Callable[[Any], bool] = lambda model: False
 
     @property
     def names(self) -> dict[str, str]:
         """llama.cpp's names of all parts -> the checkpoint's."""
+        if self.complete:
+            return dict(self.parts)
         names = decoder_names(self.decoder, self.attention, self.mlp, self.shared)
         return names | dict(self.parts)
 
@@ -220,9 +228,9 @@ class Architecture:
 
     def renamed(self, name: str) -> str:
         """The checkpoint's name of a tensor in the file; LoadError for an unknown tensor."""
-        layer = re.match(r"blk\.(\d+)\.", name)
-        number = layer[1] if layer else ""
-        general = re.sub(r"^blk\.\d+\.", "blk.{}.", name)
+        layer = re.match(r"((?:enc\.|dec\.)?blk\.)(\d+)\.", name)
+        number = layer[2] if layer else ""
+        general = f"{layer[1]}{{}}{name[layer.end(2) :]}" if layer else name
         if general in self.parts:
             return self.parts[general].format(number)
         module, _, kind = general.rpartition(".")
@@ -234,6 +242,14 @@ class Architecture:
         return f"{target.format(number)}.{kind}"
 
 
-def kind_of(family: Family) -> str:
-    """llama.cpp's name of a family's architecture, without `/experts`."""
-    return family.gguf_types[0].partition("/")[0]
+def kind_of(family: Family, model: Any) -> str:
+    """The one of `gguf_types` that a model is written as."""
+    others = (kind for kind, other in family.gguf_others.items() if other.fits(model))
+    return next(others, family.gguf_types[0])
+
+
+def architecture_of(family: Family, kind: str) -> Architecture:
+    """How files of the architecture `kind`, one of `gguf_types`, have the family's models."""
+    found = family.gguf_others.get(kind, family.gguf)
+    assert found is not None, "each of gguf_types has one"
+    return found

@@ -35,11 +35,27 @@ from rushlight.models.families import families, family_of
 from rushlight.models.families.family import Family
 from rushlight.models.find_config import require_config
 from rushlight.models.generation.search.ends import end_tokens
-from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, floats, kind_of
-from rushlight.models.gguf.names import FACTORS, as_checkpoint
-from rushlight.models.gguf.rotary import attention_of, rope_of, rotary_of
+from rushlight.models.gguf.architecture import (
+    KEYS,
+    Architecture,
+    Regroup,
+    architecture_of,
+    floats,
+    kind_of,
+)
+from rushlight.models.gguf.names import FACTORS, START, as_checkpoint
+from rushlight.models.gguf.pooling import pooling_metadata
+from rushlight.models.gguf.rotary import rope_of
+from rushlight.models.gguf.shapes import rotary_of, shape_of
+from rushlight.models.gguf.stacks import once, start_of
 from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
 from rushlight.models.model import Model
+from rushlight.models.small_files import small_json
+
+# Keys that the configuration of no family has.
+_BESIDE = ("architectures", "is_causal", "pad_token_id", START)
+# The ends of classes whose heads GGUF does not have.
+_CLASSES = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "_ColBERT")
 
 
 @contextmanager
@@ -58,20 +74,35 @@ def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]
 @contextmanager
 def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights under GGUF's names) of a loaded model, on any device."""
-    files = {"config.json": json.dumps(vars(model.config)).encode()}
+    told = {n: small_json(model.files, n) for n in ("config.json", "generation_config.json")}
+    stored = told["config.json"] | told["generation_config.json"]
+    config = {k: stored[k] for k in _BESIDE if k in stored}
+    # An absent key of a family may mean something else than a null.
+    config |= {
+        f.name: value
+        for f in fields(model.config)
+        if (value := getattr(model.config, f.name)) is not None or f.default is not None
+    }
+    files = {"config.json": json.dumps(config).encode()}
     settings: dict[str, Any] = {}
-    if (template := model.template) is not None:
+    if (template := getattr(model, "template", None)) is not None:
         settings |= {**template.special, "chat_template": as_setting(template.named)}
     files["tokenizer_config.json"] = json.dumps(settings).encode()
     if isinstance(model.tokenizer, NativeTokenizer):
         files["tokenizer.json"] = model.tokenizer.to_json()
     elif isinstance(model.tokenizer, WorldTokenizer):
         files[WORLD] = model.tokenizer.to_file()
-    files["generation_config.json"] = json.dumps({"eos_token_id": sorted(model.eos_ids)}).encode()
+    ends = getattr(model, "eos_ids", None)
+    chosen = told["generation_config.json"] if ends is None else {"eos_token_id": sorted(ends)}
+    files["generation_config.json"] = json.dumps(chosen).encode()
     weights = [
         Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
         for name, t in model.state_dict().items()
     ]
+    if "modules.json" in model.files:
+        after = getattr(model, "after", None)
+        files |= {n: data for n, data in model.files.items() if n.endswith("/config.json")}
+        files |= {"modules.json": model.files["modules.json"], **(after.files if after else {})}
     yield as_gguf(files, weights, str(model.config.model_type))
 
 
@@ -84,37 +115,62 @@ def as_gguf(
     if family.gguf is None:
         known = ", ".join(families("gguf_types"))
         raise LoadError(f"{family.model_types[0]} cannot be written as GGUF; supported: {known}")
+    weights = _of_body(family, config, weights)
     model = family.build(config, [weight.name for weight in weights])
+    whole_kind = kind_of(family, model)
+    architecture, kind = architecture_of(family, whole_kind), whole_kind.partition("/")[0]
+    weights = once(model, weights)
     unused = family.unused or (lambda name, config: name.startswith("mtp."))
     weights = [weight for weight in weights if not unused(weight.name, config)]
     if family.rename_tensors is not None:
         weights = [split for weight in weights for split in renamed_weights(family, weight)]
     weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
-    metadata = _metadata(family, family.gguf, model, name)
-    heads = attention_of(model)
-    counts = (
-        {}
-        if heads is None
-        else {
-            "num_attention_heads": heads.heads,
-            "num_key_value_heads": heads.kv_heads,
-        }
-    )
-    written = _weights(family, family.gguf, model, weights, vars(model.config) | counts)
+    metadata = _metadata(kind, architecture, model, name)
+    counted = vars(model.config) | shape_of(model).counts
+    written = _weights(family, architecture, model, weights, counted)
     written += [
         Weight(n, float32, shape, partial(zeros, *shape))
-        for n, shape in family.gguf.filled(model).items()
+        for n, shape in architecture.filled(model).items()
     ]
-    metadata |= tokenizer_metadata(files, model.vocab_size)
-    metadata |= _stops(metadata, files, model)
-    keys, factors = rope_of(kind_of(family), model)
+    metadata |= tokenizer_metadata(files, model.spec.vocab)
+    if architecture.body:
+        metadata[f"{PREFIX}token_type_count"] = np.uint32(max(model.spec.types, 1))
+    else:
+        metadata |= _stops(metadata, files, model)
+    metadata |= pooling_metadata(kind, files) | start_of(kind, model, config)
+    keys, factors = rope_of(kind, model)
     metadata, written = metadata | keys, [*written, *factors]
-    _check_reads_back(model, metadata, written)
+    _check_reads_back(model, architecture, metadata, written)
     return metadata, written
 
 
-def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequence[Weight]) -> None:
+def _of_body(family: Family, config: dict[str, Any], weights: Sequence[Weight]) -> list[Weight]:
+    """The weights of the base model, and `config` made its own, where files have no more.
+
+    LoadError for a head that is more than that of masked words.
+    """
+    if family.gguf is None or not family.gguf.body:
+        return list(weights)
+    named = [str(n) for n in config.get("architectures") or ()]
+    if head := next((n for n in named if n.endswith(_CLASSES)), None):
+        raise LoadError(
+            f"{head} cannot be written as GGUF; supported: {', '.join(family.architectures)}",
+            hint="use the folder itself",
+        )
+    config["architectures"] = [family.architectures[0]]
+    plain = [replace(w, name=w.name.removeprefix(family.base_prefix)) for w in weights]
+    plain = [w for w in plain if not w.name.startswith("pooler.")]
+    known = {name for name, _ in family.build(config, [w.name for w in plain]).named_parameters()}
+    return [w for w in plain if w.name in known]
+
+
+def _check_reads_back(
+    model: Model,
+    architecture: Architecture,
+    metadata: Mapping[str, Any],
+    weights: Sequence[Weight],
+) -> None:
     """Raise LoadError unless the file would give the same model, which GGUF may not be able to say.
 
     The rotary positions are compared without their scaling, which `rope_of` writes or refuses, and
@@ -130,7 +186,7 @@ def _check_reads_back(model: Model, metadata: Mapping[str, Any], weights: Sequen
     family = family_of(config["model_type"], "model_type")
     again = family.build(config, renamed.keys())
     before, after = (dict(_values(m.spec, "")) for m in (model, again))
-    folded = family.gguf.folded if family.gguf is not None else ()
+    folded = architecture.folded
     for name, value in before.items():
         if after.get(name) != value and not re.sub(r"\[\d\]$", "", name).endswith(folded):
             raise LoadError(
@@ -175,11 +231,8 @@ def _stacked(weights: Sequence[Weight], wanted: Set[str], family: Family) -> lis
     return joined
 
 
-def _metadata(
-    family: Family, architecture: Architecture, model: Model, name: str
-) -> dict[str, Any]:
-    kind, config = kind_of(family), model.config
-    heads, mlp = attention_of(model), model.spec.layers[0].mlp
+def _metadata(kind: str, architecture: Architecture, model: Model, name: str) -> dict[str, Any]:
+    config, shape = model.config, shape_of(model)
     metadata: dict[str, Any] = {
         "general.architecture": kind,
         "general.type": "model",
@@ -190,16 +243,16 @@ def _metadata(
         if stored and value is not None:
             metadata[f"{kind}.{stored}"] = value
     told = {
-        "embedding_length": model.spec.width,
-        "block_count": len(model.spec.layers),
-        "context_length": model.spec.context,
+        "embedding_length": shape.width,
+        "block_count": shape.layers,
+        "context_length": shape.context,
+        "feed_forward_length": shape.inner,
+        "attention.head_count": shape.heads,
+        "attention.head_count_kv": shape.kv_heads,
     }
-    if mlp is not None:
-        told["feed_forward_length"] = mlp.inner
-    if heads is not None:
-        told |= {"attention.head_count": heads.heads, "attention.head_count_kv": heads.kv_heads}
     for stored, value in told.items():
-        metadata.setdefault(f"{kind}.{stored}", value)
+        if value is not None:
+            metadata.setdefault(f"{kind}.{stored}", value)
     if f"{kind}.attention.key_length" in metadata:
         metadata[f"{kind}.attention.value_length"] = metadata[f"{kind}.attention.key_length"]
     if spec := rotary_of(model):

@@ -18,7 +18,8 @@ from rushlight.core.io.text.gguf_world import is_world, world_files
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
-from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup
+from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, architecture_of
+from rushlight.models.gguf.pooling import pooling_files
 
 Metadata = Mapping[str, Any]
 # Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
@@ -54,6 +55,10 @@ UNREAD = {
     "mamba": ("ssm.dt_b_c_rms",),
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
+# Types of keys that are no fields of a configuration.
+_TYPES = {"pattern": "Any", "is_causal": "bool"}
+# The first token of an answer, a key of both config.json and metadata.
+START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
 FACTORS = ("rope_freqs.weight", "rope_factors_long.weight", "rope_factors_short.weight")
 
@@ -68,14 +73,19 @@ def as_checkpoint(
     """
     name = metadata.get("general.architecture")
     count, gate = (metadata.get(f"{name}.{k}") for k in ("expert_count", "expert_gating_func"))
-    kinds = {f"{name}/experts": isinstance(count, int) and count, f"{name}/sigmoid": gate == 2}
+    kinds = {
+        f"{name}/experts": isinstance(count, int) and count,
+        f"{name}/sigmoid": gate == 2,
+        f"{name}/gated": "enc.blk.0.ffn_gate.weight" in tensors,
+    }
     kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
     family = family_of(kind, "general.architecture", "gguf_types")
-    architecture = family.gguf
-    assert architecture is not None, "each of gguf_types has one"
+    architecture = architecture_of(family, str(kind))
     _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
-    used = {n: t for n, t in tensors.items() if n not in FACTORS}
+    width = metadata.get(f"{name}.embedding_length")
+    files, rest = pooling_files(str(name), metadata, tensors, width if type(width) is int else 0)
+    used = {n: t for n, t in rest.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in used.items()}
     config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
@@ -84,9 +94,8 @@ def as_checkpoint(
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
-    read = {"architectures", *(field.name for field in fields(family.config))}
+    read = {"architectures", "is_causal", *(field.name for field in fields(family.config))}
     config = {key: value for key, value in config.items() if key in read}
-    files: dict[str, bytes] = {}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")
     if not isinstance(kind, str) or kind not in ("none", "no_vocab"):
@@ -96,6 +105,9 @@ def as_checkpoint(
         else:
             files["tokenizer.json"], files["tokenizer_config.json"] = tokenizer_files(metadata)
         config["eos_token_id"] = sorted(stop_ids(metadata))
+    start = metadata.get(f"{name}.{START}")
+    if type(start) is int:
+        config[START] = start
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
 
@@ -162,12 +174,14 @@ def _config(
     known = {field.name: field for field in fields(kind)}
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
     config |= architecture.fixed
+    for key, tensor in architecture.rows.items():
+        config[key] = renamed[tensor].shape[0] if tensor in renamed else 0
     read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            of = "Any" if key == "pattern" else "float" if "theta" in key else "int"
+            of = _TYPES.get(key, "float" if "theta" in key else "int")
             of = str(known[key].type) if key in known else of
             config[key] = read_values[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
@@ -229,7 +243,9 @@ def _check_unread(name: str, metadata: Metadata, read: set[str]) -> None:
 
 def _check_layers(key: str, count: int, tensors: Mapping[str, Tensor]) -> None:
     """Raise FormatError unless the file has tensors of exactly `count` layers."""
-    numbers = (int(layer[1]) for n in tensors if (layer := re.match(r"blk\.(\d{1,4})\.", n)))
+    numbers = (
+        int(layer[1]) for n in tensors if (layer := re.match(r"(?:enc\.)?blk\.(\d{1,4})\.", n))
+    )
     layers = max(numbers, default=-1) + 1
     if layers != count:
         raise FormatError(f"{key} is {count}, but the file has tensors of {layers} layers")

@@ -14,9 +14,8 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.nn.rope import Rope
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.gguf.names import FACTORS
+from rushlight.models.gguf.shapes import rotary_of
 from rushlight.models.gguf.weights import Weight
-from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.model import Model
 
 _ROPE, _LONG, _SHORT = FACTORS
@@ -98,20 +97,3 @@ def _yarn(
         if scaling.get(ours):
             keys[f"{key}.{theirs}"] = np.float32(scaling[ours])
     return keys
-
-
-def attention_of(model: Model) -> AttentionSpec | None:
-    """The attention of the first layer that has one."""
-    layers = (layer.attention for layer in model.spec.layers)
-    return next((a for a in layers if isinstance(a, AttentionSpec)), None)
-
-
-def rotary_of(model: Model) -> RotarySpec | None:
-    """The rotary positions of the layers without a window, or else of any layer."""
-    full: list[RotarySpec] = []
-    within: list[RotarySpec] = []
-    for layer in model.spec.layers:
-        of = layer.attention if isinstance(layer.attention, AttentionSpec) else layer
-        if of.rotary is not None:
-            (full if getattr(of, "window", None) is None else within).append(of.rotary)
-    return next(iter(full + within), None)

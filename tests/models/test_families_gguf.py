@@ -49,15 +49,70 @@ def test_the_file_gives_the_published_logits(
     file = tmp_path / f"{gguf_row}.gguf"
     dequantize(folder(gguf_row, table, tmp_path / "model"), file, type="f32")
     golden = load_safetensors(DATA / f"{gguf_row}.safetensors")["out"].numpy()
-    ids = table.ids_of(golden.shape[-1])
-    m = rl.models.load(file)
+    ours, compared = both(file, table, llama_cpp)
+    np.testing.assert_allclose(ours, golden, rtol=1e-4, atol=5e-5)
+    assert compared < 1e-3
+
+
+def both(file: Path, table: ModuleType, llama_cpp: Any) -> tuple[Array, float]:
+    """What a file's model gives, and how far llama.cpp's is from it.
+
+    Logits, or the last hidden states where there are none.
+    """
+    m: Any = rl.models.load(file)
+    two, logits = "text2text-generation" in m.tasks, "feature-extraction" not in m.tasks
+    given = [table.ids_of(m.spec.vocab), table.decoder_ids_of(m.spec.vocab)][: 1 + two]
+    tensors = [rl.tensor(ids) for ids in given]
     with rl.no_grad():
-        np.testing.assert_allclose(m(rl.tensor(ids)).numpy(), golden, rtol=1e-4, atol=5e-5)
-    most = np.abs(golden).max()
-    with llama_cpp.model(file, context=64) as theirs:
-        found = np.abs(theirs.logits(ids[0]) - golden[0, -1]).max() / most
+        seen = rl.ones(*given[0].shape).bool()
+        ours = (m(*tensors) if logits else m.states(tensors[0], seen)).numpy()
+    with llama_cpp.model(file, context=64) as model:
+        if two:  # llama.cpp does not scale the output of T5's first models
+            theirs = model.answer(given[0][0], given[1][0]) * m.spec.output_scale
+        else:
+            theirs = model.logits(given[0][0]) if logits else model.states(given[0][0])
+    ours_of_row = ours[0, -1] if logits else ours[0]
+    most = np.abs(ours_of_row - theirs).max() / np.abs(ours).max()
     # ggml's GELU is a table of float16.
-    assert found < (3e-3 if "gelu" in str(vars(m.config).get("hidden_act")) else 1e-3)
+    acts = str(vars(m.config)) + str(getattr(m.spec, "activation", ""))
+    return ours, most / (3 if "gelu" in acts else 1)
+
+
+# Configurations of random checkpoints, and the architecture that each is written as.
+_OTHERS: list[tuple[str, dict[str, Any]]] = [
+    ("jina-bert-v2", {"model_type": "bert", "position_embedding_type": "alibi",
+        "feed_forward_type": "geglu", "architectures": ["JinaBertModel"]}),
+    ("bert", {"model_type": "camembert", "pad_token_id": 0, "type_vocab_size": 1}),
+    ("gemma-embedding", {"model_type": "gemma3_text", "architectures": ["Gemma3TextModel"],
+        "use_bidirectional_attention": True, "num_hidden_layers": 7, "sliding_window": 6,
+        "query_pre_attn_scalar": 8, "head_dim": 8, "tie_word_embeddings": True}),
+    ("llama-embed", {"model_type": "llama", "architectures": ["LlamaModel"], "is_causal": False,
+        "tie_word_embeddings": True}),
+    ("t5", {"model_type": "t5", "feed_forward_proj": "gated-gelu", "num_decoder_layers": 1,
+        "tie_word_embeddings": False, "decoder_start_token_id": 3}),
+    ("t5", {"model_type": "umt5", "feed_forward_proj": "gated-gelu", "tie_word_embeddings": False}),
+    ("t5encoder", {"model_type": "t5", "architectures": ["T5EncoderModel"]}),
+    ("t5encoder", {"model_type": "umt5", "architectures": ["UMT5EncoderModel"],
+        "feed_forward_proj": "gated-gelu"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("kind", "changes"), _OTHERS)
+def test_encoders_and_stacks_as_llama_cpp_has_them(
+    kind: str, changes: dict[str, Any], table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    known = table.t5 if "t5" in kind else table.encoder if "bert" in kind else table.sized
+    made = random_folder(known(changes["model_type"]) | changes, table, tmp_path / "model")
+    file = tmp_path / "x.gguf"
+    dequantize(made, file, type="f32")
+    assert load_gguf(file)[1]["general.architecture"] == kind
+    ours, compared = both(file, table, llama_cpp)
+    assert compared < 1e-3
+    m: Any = rl.models.load(file)
+    # A loaded model is written as its folder was.
+    dequantize(m, tmp_path / "y.gguf", type="f32")
+    again, _ = both(tmp_path / "y.gguf", table, llama_cpp)
+    assert np.array_equal(ours, again)
 
 
 @pytest.mark.parametrize(
@@ -133,8 +188,11 @@ def test_older_files_have_the_latents_projection_in_one(table: ModuleType, tmp_p
 def random_folder(config: dict[str, Any], table: ModuleType, made: Path, quiet: str = "x^") -> Path:
     """A checkpoint of a configuration; what matches `quiet` is zero."""
     family = family_of(config["model_type"], "model_type")
-    names = [] if config.get("tie_word_embeddings") else ["lm_head.weight"]
+    untied = config.get("tie_word_embeddings") is False
+    names = ["lm_head.weight"] if untied and "d_model" not in config else []
     shapes = {n: p.shape for n, p in family.build(dict(config), names).named_parameters()}
+    if untied and not names:  # T5
+        shapes["lm_head.weight"] = shapes["shared.weight"]
     values = {n: table.values_of(n, s) * (not re.search(quiet, n)) for n, s in shapes.items()}
     made.mkdir()
     save_safetensors({n: rl.tensor(t) for n, t in values.items()}, made / "model.safetensors")

@@ -1,12 +1,14 @@
 """Tokenizers for GGUF files: a tokenizer.json as the metadata that gguf_tokenizer.py reads.
 
-Byte-level BPE ("gpt2") and SentencePiece's BPE ("llama") have a form in GGUF. A pre-tokenizer is a
-name there; it is found by its patterns. The result is compared with the original on a text of many
-kinds of words, so what GGUF cannot say is an error and not another tokenizer.
+Byte-level BPE ("gpt2"), SentencePiece's BPE ("llama") and Unigram ("t5"), and WordPiece ("bert")
+have a form in GGUF. A pre-tokenizer is a name there; it is found by its patterns. The result is
+compared with the original on a text of many kinds of words, so what GGUF cannot say is an error and
+not another tokenizer.
 """
 
 from __future__ import annotations
 
+import base64
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -24,6 +26,9 @@ from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.io.text.vocabularies.world import WORLD
 
 _NORMAL, _UNUSED = 1, 5
+_KINDS = ("BPE", "WordPiece", "Unigram")
+_BLANK = "\u2581"  # SentencePiece's character for a space
+_RARE = -10000.0  # the score of a piece that no text has
 _DEPTH = 32
 _BYTE_TOKEN = re.compile(r"<0x[0-9A-F]{2}>")
 # Of names with equal patterns the one that llama.cpp's converter writes for most models.
@@ -52,12 +57,15 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     config = _object("tokenizer_config.json", files.get("tokenizer_config.json", b"{}"))
     model = file.get("model")
     kind = model.get("type") if isinstance(model, dict) else None
-    if not isinstance(model, dict) or kind != "BPE" or not isinstance(model.get("vocab"), dict):
+    if not isinstance(model, dict) or kind not in _KINDS:
         raise FormatError(
             f"tokenizer.json: models of type {brief(kind)} cannot be written to GGUF; supported: "
-            "BPE"
+            f"{', '.join(_KINDS)}"
         )
     tokens, types = _tokens(file, model, rows)
+    if kind != "BPE":
+        make = _word_piece if kind == "WordPiece" else _unigram
+        return make(original, file, config, files, tokens, types)
     ids = {token: id for id, token in enumerate(tokens)}
     metadata: dict[str, Any] = {}
     pairs = [pair.split(" ", 1) if isinstance(pair, str) else pair for pair in model["merges"]]
@@ -78,6 +86,88 @@ def tokenizer_metadata(files: Mapping[str, bytes], rows: int) -> dict[str, Any]:
     metadata[f"{PREFIX}token_type"] = np.array(types, np.int32)
     metadata |= _special(file, config, files, ids)
     _compare(original, metadata)
+    return metadata
+
+
+def _word_piece(
+    original: Tokenizer,
+    file: dict[str, Any],
+    config: dict[str, Any],
+    files: Mapping[str, bytes],
+    tokens: list[str],
+    types: list[int],
+) -> dict[str, Any]:
+    """BERT's vocabulary: GGUF marks the start of a word, tokenizer.json its continuation."""
+
+    def marked(token: str, kind: int) -> str:
+        if kind in (CONTROL, _UNUSED) or (token.startswith("[") and token.endswith("]")):
+            return token
+        return token[2:] if token[:2] == "##" != token else _BLANK + token
+
+    rules = file.get("normalizer") or {}
+    metadata: dict[str, Any] = {
+        f"{PREFIX}model": "bert",
+        f"{PREFIX}tokens": list(map(marked, tokens, types)),
+        f"{PREFIX}token_type": np.array(types, np.int32),
+        f"{PREFIX}normalizer.lowercase": (lower := rules.get("lowercase") is True),
+    }
+    if rules.get("strip_accents") not in (None, lower):
+        metadata[f"{PREFIX}normalizer.strip_accents"] = not lower
+    ids = {token: id for id, token in enumerate(tokens)}
+    config = {"unk_token": file["model"].get("unk_token"), **config}
+    metadata |= _special(file, config, files, ids)
+    for key, name in (("bos", "cls"), ("eos", "seperator")):  # GGUF's spelling
+        if not metadata.pop(f"{PREFIX}add_{key}_token"):
+            raise FormatError("tokenizer.json: it adds no token before or after a text, as GGUF's")
+        metadata[f"{PREFIX}{name}_token_id"] = metadata[f"{PREFIX}{key}_token_id"]
+    mask = config.get("mask_token", "[MASK]")
+    mask = mask.get("content") if isinstance(mask, dict) else mask
+    if mask in ids:
+        metadata[f"{PREFIX}mask_token_id"] = ids[mask]
+    _compare(original, metadata)
+    return metadata
+
+
+def _unigram(
+    original: Tokenizer,
+    file: dict[str, Any],
+    config: dict[str, Any],
+    files: Mapping[str, bytes],
+    tokens: list[str],
+    types: list[int],
+) -> dict[str, Any]:
+    """SentencePiece's Unigram: with scores, and rules for characters as its file has them."""
+    model = file["model"]
+    scores = [float(score) for _, score in model["vocab"]]
+    scores += [_RARE] * (len(tokens) - len(scores))
+    metadata: dict[str, Any] = {
+        f"{PREFIX}model": "t5",
+        f"{PREFIX}pre": "default",
+        f"{PREFIX}tokens": tokens,
+        f"{PREFIX}scores": np.array(scores, np.float32),
+        f"{PREFIX}token_type": np.array(types, np.int32),
+    }
+    rules = file.get("normalizer") or {}
+    for rule in rules.get("normalizers", [rules]):
+        if table := rule.get("precompiled_charsmap"):
+            data = np.frombuffer(base64.b64decode(table), np.uint8)
+            metadata[f"{PREFIX}precompiled_charsmap"] = data
+    ids = {token: id for id, token in enumerate(tokens)}
+    if type(unknown := model.get("unk_id")) is int:
+        metadata[f"{PREFIX}unknown_token_id"] = unknown
+    metadata |= _special(file, config, files, ids)
+    # What spaces become is said in several places; the files' results tell it.
+    ways = [(prefix, extra) for prefix in (True, False) for extra in (True, False)]
+    for prefix, extra in ways:
+        metadata[f"{PREFIX}add_space_prefix"] = prefix
+        metadata[f"{PREFIX}remove_extra_whitespaces"] = extra
+        try:
+            _compare(original, metadata)
+        except FormatError:
+            if (prefix, extra) == ways[-1]:
+                raise
+        else:
+            break
     return metadata
 
 
@@ -102,8 +192,16 @@ def _tokens(file: dict[str, Any], model: dict[str, Any], rows: int) -> tuple[lis
         tokens[id], types[id] = token, kind
 
     unknown = model.get("unk_token")
-    fallback = bool(model.get("byte_fallback"))
-    for token, id in model["vocab"].items():
+    fallback, vocab = bool(model.get("byte_fallback")), model.get("vocab")
+    if isinstance(vocab, list) and model["type"] == "Unigram":
+        pairs = {pair[0]: i for i, pair in enumerate(vocab)}
+        unknown = vocab[unk][0] if type(unk := model.get("unk_id")) is int else None
+        fallback = True
+    elif isinstance(vocab, dict):
+        pairs = vocab
+    else:
+        raise FormatError("tokenizer.json: the model has no vocabulary")
+    for token, id in pairs.items():
         as_byte = fallback and _BYTE_TOKEN.fullmatch(token)
         kind = UNKNOWN if token == unknown else BYTE if as_byte else _NORMAL
         put(token, id, _UNUSED if token == f"[PAD{id}]" else kind)
@@ -174,6 +272,9 @@ def _around(processor: Any) -> tuple[list[str], list[str]]:
     sides: tuple[list[str], list[str]] = ([], [])
     steps = processor.get("processors", [processor]) if isinstance(processor, dict) else []
     for step in steps:
+        if step.get("type") in ("BertProcessing", "RobertaProcessing"):
+            for side, name in zip(sides, ("cls", "sep"), strict=True):
+                side.append(str(step[name][0]))
         after = 0
         for piece in step.get("single", ()) if step.get("type") == "TemplateProcessing" else ():
             if "Sequence" in piece:
@@ -184,9 +285,13 @@ def _around(processor: Any) -> tuple[list[str], list[str]]:
 
 
 def _compare(ours: Tokenizer, metadata: Mapping[str, Any]) -> None:
-    """Raise FormatError unless both tokenizers give the same ids."""
+    """Raise FormatError unless both tokenizers give the same ids.
+
+    Spaces at the end are no token for SentencePiece, and one for some tokenizer.json made of it.
+    """
     theirs = gguf_tokenizer(metadata)
-    for text in (_SAMPLE, " leading", "word"):
+    sample = _SAMPLE.rstrip() if metadata[f"{PREFIX}model"] == "t5" else _SAMPLE
+    for text in (sample, " leading", "word"):
         if ours.encode(text).ids != theirs.encode(text).ids:
             raise FormatError(
                 f"tokenizer.json: written to GGUF it would give other tokens, as for {brief(text)}",

@@ -317,6 +317,8 @@ def _word_piece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str
         if name in vocab:
             raise FormatError(f"{PREFIX}tokens[{id}] is {token!r}, the same as another token")
         vocab[name] = id
+    lower = flag(metadata, "normalizer.lowercase", True)
+    strip = flag(metadata, "normalizer.strip_accents", lower)
     unknown = _unknown(metadata, vocabulary) or "[UNK]"
     if unknown not in vocab:
         raise FormatError(f"{PREFIX}unknown_token_id: {unknown!r} is not a token")
@@ -325,8 +327,8 @@ def _word_piece(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> dict[str
             "type": "BertNormalizer",
             "clean_text": True,
             "handle_chinese_chars": True,
-            "strip_accents": None,
-            "lowercase": flag(metadata, "normalizer.lowercase", True),
+            "strip_accents": None if strip == lower else strip,
+            "lowercase": lower,
         },
         pre_tokenizer={"type": "BertPreTokenizer"},
         decoder={"type": "WordPiece", "prefix": "##", "cleanup": True},
@@ -388,6 +390,7 @@ def _around(metadata: Mapping[str, Any], vocabulary: Vocabulary) -> tuple[list[s
     """The tokens that are added before and after every text."""
     bos, eos, _ = _DEFAULT_IDS.get(vocabulary.model, (None, None, None))
     if vocabulary.model == "bert":
+        bos = _first(special_id(metadata, vocabulary, "bos_token_id"), bos)
         bos = _first(special_id(metadata, vocabulary, "cls_token_id"), bos)
         eos = _first(special_id(metadata, vocabulary, "seperator_token_id"), eos)  # GGUF's spelling
         adds = True, True

@@ -267,6 +267,26 @@ def save_safetensors(
 
     `path` is the file, `metadata` texts by name.
     """
+    header, stored = _laid_out(tensors, metadata)
+    with replacing(path) as file:
+        file.write(header)
+        for tensor in stored:
+            file.write(tensor.raw_bytes())
+
+
+def safetensors_bytes(tensors: Mapping[str, Tensor]) -> bytes:
+    """A safetensors file's bytes.
+
+    `tensors` and what it raises are as in `save_safetensors`.
+    """
+    header, stored = _laid_out(tensors, None)
+    return b"".join([header, *(tensor.raw_bytes() for tensor in stored)])
+
+
+def _laid_out(
+    tensors: Mapping[str, Tensor], metadata: Mapping[str, str] | None
+) -> tuple[bytes, list[Tensor]]:
+    """A file's beginning, and the tensors in its order."""
     rank = {dtype: number for number, dtype in enumerate(_ORDER)}
     rows = []
     for name, tensor in tensors.items():
@@ -292,7 +312,4 @@ def save_safetensors(
         header[name] = {"dtype": kind, "shape": list(tensor.shape), "data_offsets": [begin, end]}
     text = json.dumps(header, ensure_ascii=False, separators=(",", ":")).encode()
     text += b" " * (-len(text) % 8)
-    with replacing(path) as file:
-        file.write(struct.pack("<Q", len(text)) + text)
-        for _, _, tensor in rows:
-            file.write(tensor.raw_bytes())
+    return struct.pack("<Q", len(text)) + text, [tensor for _, _, tensor in rows]

@@ -12,8 +12,11 @@ from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import LoadError
+from rushlight.core.ops import cat
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Regroup
+from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
@@ -72,6 +75,35 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return model
 
 
+# Gate and up may be apart: tensors of older files, which are written too.
+JINA_PARTS = {"blk.{}.ffn_gate": "encoder.layer.{}.mlp.gate"}
+
+
+def jina(config: dict[str, Any]) -> None:
+    """What a file of jina-bert-v2 means and does not say."""
+    config |= {"position_embedding_type": "alibi", "feed_forward_type": "geglu"}
+
+
+KEYS = {"layer_norm_eps": "attention.layer_norm_epsilon"}
+GGUF = encoder_architecture("bert", "BertModel", EncoderNames(), keys=KEYS)
+JINA = encoder_architecture(
+    "bert",
+    "JinaBertModel",
+    GATED,
+    keys=KEYS,
+    parts=JINA_PARTS,
+    adjust=jina,
+    regroups=(
+        Regroup(
+            (".mlp.gated_layers.weight",),
+            (".mlp.gate.weight", ".mlp.gated_layers.weight"),
+            lambda config, gate, up: (cat([gate, up]),),
+            lambda config, both: both.chunk(2),
+        ),
+    ),
+    fits=lambda model: model.spec.alibi and model.spec.gated,
+)
+
 FAMILY = Family(
     model_types=("bert",),
     tasks=("feature-extraction",),
@@ -80,4 +112,7 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    gguf_types=("bert", "jina-bert-v2"),
+    gguf=GGUF,
+    gguf_others={"jina-bert-v2": JINA},
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.encoders import RENAMED, encoder_architecture
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
 from rushlight.models.layers.heads import HeadNames
@@ -68,6 +69,15 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     )
 
 
+GGUF = encoder_architecture(
+    "bert",
+    "BertModel",
+    NAMES,
+    keys={},
+    metadata=lambda model: {"attention.layer_norm_epsilon": model.spec.norm.eps},
+    folded=RENAMED,
+)
+
 FAMILY = Family(
     model_types=("distilbert",),
     tasks=("feature-extraction",),
@@ -76,4 +86,6 @@ FAMILY = Family(
     config=Config,
     build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
     heads=HEADS,
+    gguf_types=("bert/half",),  # written as bert, and read as one
+    gguf=GGUF,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.building import kinds_of
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
@@ -99,6 +100,43 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)
 
 
+def adjust(config: dict[str, Any]) -> None:
+    """What a file means and does not say: llama.cpp reads no biases."""
+    config.setdefault("local_rope_theta", config.get("global_rope_theta", 10000.0))
+    config.setdefault("global_attn_every_n_layers", 3)
+
+
+def metadata(model: Encoder) -> dict[str, Any]:
+    """The layers with windows: all but the first of so many; and their rotary positions."""
+    spec = model.spec
+    wide = [i for i, window in enumerate(spec.windows) if window is None]
+    near = [i for i, window in enumerate(spec.windows) if window is not None]
+    every = wide[1] if len(wide) > 1 else spec.layers if near else 1
+    told: dict[str, Any] = {"attention.sliding_window_pattern": every}
+    if near:
+        told["rope.freq_base_swa"] = spec.rotary[near[0]].theta
+    return told
+
+
+GGUF = encoder_architecture(
+    "modernbert",
+    "ModernBertModel",
+    NAMES,
+    before=True,
+    keys={
+        "norm_eps": "attention.layer_norm_epsilon",
+        "local_attention": "attention.sliding_window",
+        "global_attn_every_n_layers": "attention.sliding_window_pattern",
+        "global_rope_theta": "rope.freq_base",
+        "local_rope_theta": "rope.freq_base_swa",
+        "rope_theta": "",
+        "hidden_activation": "hidden_act",
+    },
+    fixed={"norm_bias": False, "attention_bias": False, "mlp_bias": False},
+    adjust=adjust,
+    metadata=metadata,
+)
+
 FAMILY = Family(
     model_types=("modernbert",),
     tasks=("feature-extraction",),
@@ -108,4 +146,6 @@ FAMILY = Family(
     build=build,
     refused=("sliding_window",),
     heads=HEADS,
+    gguf_types=("modern-bert",),
+    gguf=GGUF,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
@@ -83,6 +84,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
 
 
+GGUF = encoder_architecture(
+    "nomic_bert",
+    "NomicBertModel",
+    NAMES,
+    keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
+)
+
 FAMILY = Family(
     model_types=("nomic_bert",),
     tasks=("feature-extraction",),
@@ -91,4 +99,6 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    gguf_types=("nomic-bert",),
+    gguf=GGUF,
 )

@@ -9,7 +9,9 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.encoder import jina_v3
 from rushlight.models.families.family import Family
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.gguf.architecture import Transform
+from rushlight.models.gguf.encoders import encoder_architecture
+from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 
@@ -51,6 +53,23 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return jina_v3.build(config, names) if rotary else _build(config, names)
 
 
+# Files of bert have no rows of positions before the first token's.
+GGUF = encoder_architecture(
+    "bert",
+    "BertModel",
+    EncoderNames(),
+    keys={
+        "layer_norm_eps": "attention.layer_norm_epsilon",
+        "max_position_embeddings": "",
+    },
+    transforms={
+        "position_embeddings": Transform(
+            lambda t, config: t, lambda t, config: t[config["pad_token_id"] + 1 :]
+        )
+    },
+    folded=("first", "pad"),
+)
+
 FAMILY = Family(
     model_types=("roberta", "xlm-roberta", "camembert"),
     tasks=("feature-extraction",),
@@ -59,4 +78,6 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    gguf_types=("bert/positions",),  # written as bert, and read as one
+    gguf=GGUF,
 )

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.stacks import t5_architecture
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
@@ -102,10 +103,20 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncod
     )
 
 
+# By whether MLPs are gated, and there is no decoder.
+GGUF = {
+    f"t5{'encoder' * alone}{'/gated' * gated}": t5_architecture(gated, alone)
+    for alone in (False, True)
+    for gated in (False, True)
+}
+
 FAMILY = Family(
     model_types=("t5", "mt5", "umt5"),
     tasks=("text2text-generation", "translation", "summarization"),
     architectures=ARCHITECTURES,
     config=Config,
     build=build,
+    gguf_types=tuple(GGUF),
+    gguf=GGUF["t5"],
+    gguf_others=GGUF,
 )

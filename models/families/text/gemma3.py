@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import gemma2
 from rushlight.models.gguf.architecture import OFFSET, Architecture
+from rushlight.models.gguf.encoders import embedding_architecture
 from rushlight.models.layers import building
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import DecoderSpec
@@ -72,6 +73,16 @@ GGUF = Architecture(
     decoder=gemma2.NAMES,
 )
 
+
+def both_ways(config: dict[str, Any]) -> None:
+    """What a file of embeddings means: attention to both sides, whatever it says."""
+    config.pop("is_causal", None)
+    config["use_bidirectional_attention"] = True
+    adjust(config)
+
+
+EMBEDDING = embedding_architecture(GGUF, "Gemma3TextModel", adjust=both_ways)
+
 FAMILY = Family(
     model_types=("gemma3_text",),
     tasks=("text-generation", "chat"),
@@ -79,6 +90,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=building.decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("gemma3",),
+    gguf_types=("gemma3", "gemma-embedding"),
     gguf=GGUF,
+    gguf_others={"gemma-embedding": EMBEDDING},
 )

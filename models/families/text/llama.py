@@ -7,6 +7,7 @@ from typing import Any
 
 from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import Architecture, halves
+from rushlight.models.gguf.encoders import embedding_architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
@@ -71,6 +72,8 @@ GGUF = Architecture(
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )
 
+EMBEDDING = embedding_architecture(GGUF, "LlamaModel")
+
 FAMILY = Family(
     model_types=("llama",),
     tasks=("text-generation", "chat"),
@@ -78,6 +81,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("llama",),
+    gguf_types=("llama", "llama-embed"),
     gguf=GGUF,
+    gguf_others={"llama-embed": EMBEDDING},
 )

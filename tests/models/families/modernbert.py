@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("modernbert",)
 # Rows with heads: the beginning of the class, and its ends.
 HEADS = {
     "modernbert": ("ModernBert", "MaskedLM TokenClassification QuestionAnswering"),

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("nomic_bert",)
 # Rows with heads: the beginning of the class, and its ends.
 HEADS = {
     "nomic_bert": ("NomicBert", "MaskedLM SequenceClassification TokenClassification"),

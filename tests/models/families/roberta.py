@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("roberta",)
 # Rows with heads: the beginning of the class, and its ends.
 HEADS = {
     "roberta": ("Roberta", "MaskedLM SequenceClassification TokenClassification QuestionAnswering"),

@@ -3,6 +3,8 @@
 from typing import Any
 
 KIND = "text_to_text"
+# Rows that a GGUF file can say.
+GGUF = ("t5",)
 
 
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:

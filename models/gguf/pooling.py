@@ -1,0 +1,108 @@
+"""How GGUF has sentence embeddings: a kind of pooling, and projections after it.
+
+llama.cpp's tool for embeddings scales vectors to length one; so does what is read here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.io.weights.safetensors import safetensors_bytes
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config_schema import parse_object
+from rushlight.models.gguf.architecture import floats
+from rushlight.models.sentence_modules import poolings_of, read_list
+
+# llama.cpp's numbers of poolings, and their names in sentence-transformers' files.
+POOLINGS = {1: "mean_tokens", 2: "cls_token", 3: "lasttoken"}
+_NONE, _RANK = 0, 4
+# Projections of pooled vectors, in order.
+DENSE = ("dense_2", "dense_3")
+_TYPE = "sentence_transformers.models."
+
+
+def pooling_files(
+    name: str, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], width: int
+) -> tuple[dict[str, bytes], dict[str, Tensor]]:
+    """(files of sentence-transformers, the tensors that are no projections of pooled vectors).
+
+    Without a pooling there are no files. FormatError for one of another kind, and for projections
+    that do not fit vectors of `width`.
+    """
+    rest = {n: t for n, t in tensors.items() if n.partition(".")[0] not in DENSE}
+    kind = metadata.get(f"{name}.pooling_type", _NONE)
+    if kind == _RANK:
+        raise FormatError(
+            f"{name}.pooling_type is 4, of a model that ranks texts, which is not supported; "
+            "supported: 0, 1, 2, 3",
+            hint="use the folder that the file was made of",
+        )
+    if isinstance(kind, bool) or not isinstance(kind, int) or kind not in (_NONE, *POOLINGS):
+        raise FormatError(
+            f"{name}.pooling_type is {brief(kind)}, which is not supported; supported: 0, 1, 2, 3"
+        )
+    if kind == _NONE:
+        if len(rest) != len(tensors):
+            raise FormatError(f"{name}.pooling_type is 0, but the file has projections of vectors")
+        return {}, rest
+    modules, files = ["Transformer", "Pooling"], {}
+    pooling = {f"pooling_mode_{n}": n == POOLINGS[kind] for n in POOLINGS.values()}
+    files["1_Pooling/config.json"] = {"word_embedding_dimension": width, **pooling}
+    stored: dict[str, bytes] = {}
+    for dense in DENSE:
+        weight, bias = (tensors.get(f"{dense}.{end}") for end in ("weight", "bias"))
+        if weight is None:
+            continue
+        if weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
+            raise FormatError(f"{dense}.weight is {weight.shape}; it must be a matrix")
+        inside, path = weight.shape[1], f"{len(modules)}_Dense"
+        files[f"{path}/config.json"] = {
+            "in_features": inside,
+            "out_features": weight.shape[0],
+            "bias": bias is not None,
+            "activation_function": "torch.nn.modules.linear.Identity",
+        }
+        linear = {"linear.weight": weight} | ({} if bias is None else {"linear.bias": bias})
+        if weight.device.type != "meta":
+            stored[f"{path}/model.safetensors"] = safetensors_bytes(
+                {n: floats(t) for n, t in linear.items()}
+            )
+        modules.append("Dense")
+    modules.append("Normalize")
+    listed = [
+        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": _TYPE + kind}
+        for i, kind in enumerate(modules)
+    ]
+    made: dict[str, Any] = {"modules.json": listed, **files}
+    return {n: json.dumps(v).encode() for n, v in made.items()} | stored, rest
+
+
+def pooling_metadata(kind: str, files: Mapping[str, bytes]) -> dict[str, Any]:
+    """The pooling that modules.json says. LoadError for modules that GGUF does not have."""
+    if "modules.json" not in files:
+        return {}
+    metadata: dict[str, Any] = {}
+    for module in read_list(files)[1:]:
+        of, path = str(module.get("type", "")).rpartition(".")[2], module.get("path") or ""
+        told = f"{path}/config.json"
+        numbers = {name: number for number, name in POOLINGS.items()}
+        if of == "Pooling" and told in files:
+            named = poolings_of(parse_object(told, files[told]))
+            if len(named) == 1 and named[0] in numbers:
+                metadata[f"{kind}.pooling_type"] = np.uint32(numbers[named[0]])
+                continue
+            raise LoadError(
+                f"{told}: pooling by {', '.join(named)} cannot be written as GGUF; supported: "
+                f"one of {', '.join(numbers)}"
+            )
+        if of not in ("Normalize", "Dropout"):  # llama.cpp's tools normalise
+            raise LoadError(
+                f"modules.json: {of} cannot be written as GGUF; supported: Pooling, Normalize",
+                hint="use the folder itself",
+            )
+    return metadata
