@@ -75,8 +75,8 @@ class AttentionSpec:
     the key's position, in bfloat16, before scores are scaled. clip: the largest magnitude of v, and
     of q and k after a norm over all heads. sinks: each head has a further score without a value.
     chunk: a token attends to those of its own piece of so many. unit: q and k are divided by their
-    root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
-    1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
+    root mean square, with this epsilon, after they are rotated. temperature (s, n, m): q is scaled
+    by 1 + s log(1 + floor((position + m) / n)). norm_v: v is divided by its RMS in each
     head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
     input and of the result. key_bias: whether k has a bias, where that differs from `bias`; read by
     attention to a memory. causal: false if a token sees later ones too, for vectors of texts; a
@@ -105,7 +105,7 @@ class AttentionSpec:
     sinks: bool = False
     chunk: int | None = None
     unit: float | None = None
-    temperature: tuple[float, float] | None = None
+    temperature: tuple[float, float, float] | None = None
     norm_v: bool = False
     keys_of: int | None = None
     lends: bool = False
