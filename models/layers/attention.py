@@ -75,9 +75,10 @@ class AttentionSpec:
     the key's position, in bfloat16, before scores are scaled. clip: the largest magnitude of v, and
     of q and k after a norm over all heads. sinks: each head has a further score without a value.
     chunk: a token attends to those of its own piece of so many. unit: q and k are divided by their
-    root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
-    1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
-    head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
+    root mean square, with this epsilon, after they are rotated. temperature (s, n, m): q is scaled
+    by 1 + s log(1 + floor((position + m) / n)). norm_v: v is divided by its RMS in each
+    head. keys_are_values: v is what k is before its norm and rotation. keys_of: the earlier layer
+    whose keys and values are read; it `lends` them. scales: of the
     input and of the result. key_bias: whether k has a bias, where that differs from `bias`; read by
     attention to a memory. causal: false if a token sees later ones too, for vectors of texts; a
     window counts to both sides then.
@@ -105,8 +106,9 @@ class AttentionSpec:
     sinks: bool = False
     chunk: int | None = None
     unit: float | None = None
-    temperature: tuple[float, float] | None = None
+    temperature: tuple[float, float, float] | None = None
     norm_v: bool = False
+    keys_are_values: bool = False
     keys_of: int | None = None
     lends: bool = False
     scales: tuple[float, float] = (1.0, 1.0)
@@ -135,7 +137,8 @@ class Attention(nn.Module):
         if spec.fused:
             put(self, names.qkv, projection(width, q + 2 * kv, spec.bias, spec.transposed))
         else:
-            keys_and_values = ((names.k, kv), (names.v, kv))[: 2 * (spec.keys_of is None)]
+            made = 0 if spec.keys_of is not None else 2 - spec.keys_are_values
+            keys_and_values = ((names.k, kv), (names.v, kv))[:made]
             for name, size in ((names.q, q * (1 + spec.gated)), *keys_and_values):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
         put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
@@ -182,8 +185,10 @@ class Attention(nn.Module):
                 q, gate = (y.reshape(batch, length, -1) for y in (q, gate))
             q = self._placed(q, names.q_norm, context)
             if spec.keys_of is None:
-                k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
-                v = self._split(self._clipped(getattr(self, names.v)(x)))
+                k = getattr(self, names.k)(x)
+                v = k if spec.keys_are_values else getattr(self, names.v)(x)
+                k = self._placed(k, names.k_norm, context)
+                v = self._split(self._clipped(v))
         offset: Tensor | int = 0
         if cache is not None:
             place = offset = context.offsets[self.layer]

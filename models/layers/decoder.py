@@ -23,6 +23,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
+from rushlight.models.layers.positions.waves import Spacing, waves
 from rushlight.models.sentence import SentenceEncoder
 from rushlight.models.small_files import small_json
 
@@ -82,10 +83,11 @@ class DecoderSpec:
     """A language model `width` features wide, for `context` tokens.
 
     learned_positions: whether a table of positions is added to the embedding, which begins after
-    `positions_offset` unused rows. embedding_width: of the embedding, if it is projected to `width`
-    and back. parallel: attention and MLP read the same x, and both are added to it. norm_sums: the
-    norms before the parts are those of the sums after them instead. tied: the head shares the
-    embedding's weight. The scales multiply the embedding, the output of each part, and the logits.
+    `positions_offset` unused rows. waves: the spacing of sinusoidal positions in place of a table,
+    with that offset. embedding_width: of the embedding, if it is projected to `width` and back.
+    parallel: attention and MLP read the same x, and both are added to it. norm_sums: the norms
+    before the parts are those of the sums after them instead. tied: the head shares the embedding's
+    weight. The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits.
     """
@@ -97,6 +99,7 @@ class DecoderSpec:
     norm: NormSpec = NormSpec()
     learned_positions: bool = False
     positions_offset: int = 0
+    waves: Spacing | None = None
     embedding_width: int | None = None
     parallel: bool = False
     norm_sums: bool = False
@@ -271,6 +274,8 @@ class Decoder(SentenceEncoder, CausalLM):
             x = self._part(names.project_in)(x)
         if spec.learned_positions:
             x = x + self._part(names.positions)(positions + spec.positions_offset)
+        if spec.waves is not None:
+            x = x + waves(positions + spec.positions_offset, spec.width, spec.waves).to(x.dtype)
         if names.embedding_norm is not None:
             x = self._part(names.embedding_norm)(x)
         return x

@@ -17,6 +17,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.routing import Router, RoutingSpec
+from rushlight.models.layers.xielu import XIELU
 
 # By transformers' names. quick_gelu: Hendrycks and Gimpel (2016); relu2: So et al. (2021).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
@@ -55,12 +56,14 @@ class MLPNames:
     experts: str = "experts"
     shared: str = "shared_expert"
     shared_gate: str = "shared_expert_gate"
+    activation: str = "act_fn"
 
 
 @dataclass(frozen=True)
 class MLPSpec:
     """down(act(gate(x)) * up(x)), or down(act(up(x))) if not `gated`; `inner` features wide.
 
+    activation: one of `ACTIVATIONS`, or "xielu", which is learned.
     down_bias: whether down has a bias, where that differs from `bias`. scales: of what gate and
     down give. sparsity: the share of a token's gates that are shut, if they are normal numbers.
     """
@@ -76,7 +79,7 @@ class MLPSpec:
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
-        choose("hidden_act", self.activation, tuple(ACTIVATIONS))
+        choose("hidden_act", self.activation, (*ACTIVATIONS, "xielu"))
         if not 0 <= self.sparsity < 1:
             raise FormatError(f"config.json: activation_sparsity_pattern has {self.sparsity}")
 
@@ -140,13 +143,17 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
     else:
         for name in (names.gate, names.up)[not spec.gated :]:
             put(root, name, projection(width, inner, spec.bias, spec.transposed))
+    if spec.activation == "xielu":
+        put(root, names.activation, XIELU())
     down = spec.bias if spec.down_bias is None else spec.down_bias
     put(root, names.down, projection(inner, width, down, spec.transposed))
 
 
 def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
     """(..., width) -> the same, with the matrices that `put_mlp` made."""
-    names, act = spec.names, ACTIVATIONS[spec.activation]
+    names = spec.names
+    learned = spec.activation == "xielu"
+    act: Any = root.get_submodule(names.activation) if learned else ACTIVATIONS[spec.activation]
 
     def product(name: str, y: Tensor) -> Tensor:
         out: Tensor = root.get_submodule(name)(y)

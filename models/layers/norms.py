@@ -15,7 +15,7 @@ from rushlight.core.tensor.tensor import Tensor
 class NormSpec:
     """kind: "rms" or "layer". offset: added to the stored weight. bias: for "layer" only.
 
-    weight: false for a layer norm without parameters.
+    weight: false for a norm without parameters.
     """
 
     kind: Literal["rms", "layer"] = "rms"
@@ -69,7 +69,8 @@ def make_norm(dim: int, spec: NormSpec) -> nn.Module:
     """The norm over the last `dim` features that `spec` describes."""
     norm: nn.RMSNorm | nn.LayerNorm
     if spec.kind == "rms":
-        norm = (OffsetRMSNorm if spec.offset else nn.RMSNorm)(dim, eps=spec.eps)
+        of = OffsetRMSNorm if spec.offset else nn.RMSNorm
+        norm = of(dim, eps=spec.eps, elementwise_affine=spec.weight)
     else:
         kind = OffsetLayerNorm if spec.offset else nn.LayerNorm
         norm = kind(dim, eps=spec.eps, elementwise_affine=spec.weight, bias=spec.bias)

@@ -306,4 +306,4 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """The parameter of this name: random numbers that depend on nothing else."""
     draws = np.random.default_rng(zlib.crc32(name.encode()))
     found = draws.normal(size=shape) * (0.25 if len(shape) > 1 else 0.5)
-    return found.astype(np.float32)
+    return np.asarray(found).astype(np.float32)  # of one number, too

@@ -50,7 +50,7 @@ def describe(c: Config) -> DecoderSpec:
     within = building.kinds_of(c.layer_types, n, lambda i: placed[i] != 0, "chunked_attention")
     even = [i for i in range(n) if not (i + 1) % max(c.interleave_moe_layer_step, 1)]
     sparse = building.numbers_of("moe_layers", even if c.moe_layers is None else c.moe_layers)
-    warm = (c.attn_scale, max(c.floor_scale, 1)) if c.attn_temperature_tuning else None
+    warm = (c.attn_scale, max(c.floor_scale, 1), 1.0) if c.attn_temperature_tuning else None
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         a = replace(a, chunk=c.attention_chunk_size if within[layer] else None)

@@ -25,12 +25,14 @@ class RotarySpec:
 
     interleaved: a pair is (2i, 2i + 1), not (i, i + dim/2). scaling: the object in config.json as
     JSON text, see `Rope`. Text can be compared, so layers with equal positions share their angles.
+    backward: by negative angles.
     """
 
     dim: int
     theta: float = 10000.0
     scaling: str = ""
     interleaved: bool = False
+    backward: bool = False
 
     def __post_init__(self) -> None:
         if self.dim < 2 or self.dim % 2:
@@ -165,5 +167,6 @@ class Rotary:
         for spec, rope in self.ropes.items():
             cos, sin = rope.angles(positions, until)
             # (batch, length, dim/2) -> (batch, 1, length, dim/2)
+            sin = -sin if spec.backward else sin
             tables[spec] = cos.unsqueeze(1), sin.unsqueeze(1)
         return tables

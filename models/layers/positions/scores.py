@@ -50,13 +50,13 @@ def alibi(
     return shared(context, ("alibi", spec, keys), make)
 
 
-def query_temperature(context: AttentionContext, by: tuple[float, float]) -> Tensor:
+def query_temperature(context: AttentionContext, by: tuple[float, float, float]) -> Tensor:
     """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
     positions = context.positions
     assert positions is not None
 
     def make() -> Tensor:
-        steps = ((positions.float() + 1) / by[1]).floor()
+        steps = ((positions.float() + by[2]) / by[1]).floor()
         return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
 
     return shared(context, ("query_temperature", by), make)

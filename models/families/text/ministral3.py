@@ -1,0 +1,67 @@
+"""Ministral 3 (Mistral AI, 2025): Mistral whose late queries grow, with positions by YaRN."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.families.family import Family
+from rushlight.models.families.text import llama
+from rushlight.models.layers.building import FLOATS, decoder_builder, each_attention
+from rushlight.models.layers.decoder import DecoderSpec
+
+ARCHITECTURES = ("Ministral3ForCausalLM",)
+SCALING = {
+    "rope_type": "yarn",
+    "rope_theta": 1000000.0,
+    "factor": 16.0,
+    "original_max_position_embeddings": 16384,
+    "beta_fast": 32.0,
+    "beta_slow": 1.0,
+    "mscale_all_dim": 1.0,
+    "mscale": 1.0,
+    "llama_4_scaling_beta": 0.1,
+}
+
+
+@dataclass
+class Config(llama.Config):
+    """The keys of config.json that the model depends on."""
+
+    num_key_value_heads: int | None = 8
+    head_dim: int | None = 128
+    max_position_embeddings: int = 262144
+    rms_norm_eps: float = 1e-5
+    sliding_window: int | None = None
+    model_type: str = "ministral3"
+
+
+def warmth(positions: dict[str, Any]) -> tuple[float, float, float]:
+    """How queries grow: see `temperature` of attention; FormatError where it is not said."""
+    by = positions.get("llama_4_scaling_beta"), positions.get("original_max_position_embeddings")
+    if any(type(number) not in FLOATS for number in by) or by[1] < 1:
+        raise FormatError(
+            "config.json: rope_parameters has llama_4_scaling_beta and "
+            f"original_max_position_embeddings {brief(by)}; both must be numbers"
+        )
+    return float(by[0]), float(by[1]), 0.0
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    c.rope_parameters = c.rope_scaling or c.rope_parameters or SCALING
+    warm = warmth(c.rope_parameters)
+    return each_attention(
+        llama.describe(c), lambda _, a: replace(a, temperature=warm, window=c.sliding_window)
+    )
+
+
+FAMILY = Family(
+    model_types=("ministral3",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+)
