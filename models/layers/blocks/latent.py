@@ -17,6 +17,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.positions.rotary import RotarySpec
+from rushlight.models.layers.positions.scores import query_temperature
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class LatentSpec:
 
     rank: features of the latent; query_rank: of that of the queries, None for a plain projection.
     plain: features of a head's query and key that are not rotated; value: of its value. bias: of
-    the projections to latents and of the last one.
+    the projections to latents and of the last one. temperature (s, n): q is scaled by 1 + s log(1 +
+    floor(position / n)). magnify: q and the latent are multiplied by these.
     """
 
     width: int
@@ -37,6 +39,8 @@ class LatentSpec:
     rotary: RotarySpec
     scale: float
     bias: bool = False
+    temperature: tuple[float, float] | None = None
+    magnify: tuple[float, float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         sizes = (self.heads, self.rank, self.plain, self.value, self.query_rank or 1)
@@ -85,13 +89,17 @@ class LatentAttention(nn.Module):
             q = self.q_proj(x)
         else:
             q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x)))
+        q = q if spec.magnify[0] == 1 else q * spec.magnify[0]
         q = q.reshape(batch, length, spec.heads, -1)
+        if spec.temperature is not None:
+            warm = query_temperature(context, spec.temperature, first=0)
+            q = q * warm.transpose(1, 2)
         turned = rotated(q[..., spec.plain :].transpose(1, 2))
         both = self.kv_a_proj_with_mqa(x).unsqueeze(1)
+        latent = self.kv_a_layernorm(both[..., : spec.rank])
+        latent = latent if spec.magnify[1] == 1 else latent * spec.magnify[1]
         # (batch, 1, length, rank + rotated)
-        rows = ops.cat(
-            (self.kv_a_layernorm(both[..., : spec.rank]), rotated(both[..., spec.rank :])), -1
-        )
+        rows = ops.cat((latent, rotated(both[..., spec.rank :])), -1)
         offset: Tensor | int = 0
         if context.cache is not None:
             offset = context.offsets[self.layer]

@@ -50,16 +50,19 @@ def alibi(
     return shared(context, ("alibi", spec, keys), make)
 
 
-def query_temperature(context: AttentionContext, by: tuple[float, float]) -> Tensor:
-    """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
+def query_temperature(context: AttentionContext, by: tuple[float, float], first: int = 1) -> Tensor:
+    """The factor of queries at late positions, (1 or batch, 1, length, 1).
+
+    first: the number of the first position.
+    """
     positions = context.positions
     assert positions is not None
 
     def make() -> Tensor:
-        steps = ((positions.float() + 1) / by[1]).floor()
+        steps = ((positions.float() + first) / by[1]).floor()
         return (ops.log(steps + 1) * by[0] + 1)[:, None, :, None]
 
-    return shared(context, ("query_temperature", by), make)
+    return shared(context, ("query_temperature", by, first), make)
 
 
 def same_chunk(
