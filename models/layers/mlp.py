@@ -88,9 +88,9 @@ class ExpertsSpec:
 
     normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
     matrix is a stack (experts, out, in). shared: an expert of every token; shared_gate: it is
-    weighted by the sigmoid of a score. norm: of the result. shift: a vector is
-    added to the result. limit: the gate is g * sigmoid(alpha *
-    g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss).
+    weighted by the sigmoid of a score. norm: of the result. shift: a vector is added to the
+    result. limit: the gate is g * sigmoid(alpha * g) * (up + lift), with g up to `limit`, and up to
+    it on both sides (gpt-oss).
     """
 
     count: int
@@ -106,6 +106,7 @@ class ExpertsSpec:
     bias: bool = False
     limit: float | None = None
     alpha: float = 1.702
+    lift: float = 1.0
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -275,7 +276,8 @@ class Experts(nn.Module):
         if limit is None:
             return self.activation(gate) * up
         gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-        return gate * (gate * self.spec.alpha).sigmoid() * (up + 1)
+        lift = self.spec.lift
+        return gate * (gate * self.spec.alpha).sigmoid() * (up + lift if lift else up)
 
 
 def make_mlp(width: int, spec: MLPSpec | ExpertsSpec) -> nn.Module:

@@ -7,6 +7,8 @@ from typing import Any
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.experts import scored
 from rushlight.models.layers.building import (
     decoder_builder,
     each_attention,
@@ -63,6 +65,46 @@ def describe(c: Config) -> DecoderSpec:
     return with_mlps(plain, lambda i: experts if sparse[i] else dense)
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """The first layers are dense."""
+    first, count = c.pop("dense", 0), c["num_hidden_layers"]
+    c["mlp_layer_types"] = ["dense" if i < first else "sparse" for i in range(count)]
+
+
+def tell(model: Any) -> dict[str, Any]:
+    """Which layers have experts, and how these are routed."""
+    experts = [e for layer in model.spec.layers if isinstance(e := layer.mlp, ExpertsSpec)]
+    shared = max((e.shared.inner for e in experts if e.shared), default=0)
+    return {
+        **scored(model),
+        "expert_weights_norm": True,
+        "expert_shared_feed_forward_length": shared,
+        "leading_dense_block_count": len(model.spec.layers) - len(experts),
+    }
+
+
+GGUF = Architecture(
+    "hy_v3",
+    "HYV3ForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "dense": "leading_dense_block_count",
+        "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "num_shared_experts": "expert_shared_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "router_scaling_factor": "expert_weights_scale",
+    },
+    mlp=FED,
+    adjust=adjust,
+    metadata=tell,
+    # The last is written.
+    parts=dict.fromkeys(
+        ("blk.{}.exp_probs_b.bias", "blk.{}.exp_probs_b"),
+        "model.layers.{}.mlp.router.gate.expert_bias",
+    ),
+)
+
 FAMILY = Family(
     model_types=("hy_v3",),
     tasks=("text-generation", "chat"),
@@ -71,4 +113,6 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
     parts=renamed("mlp.expert_bias", "mlp.router.gate.expert_bias"),
+    gguf_types=("hy_v3",),
+    gguf=GGUF,
 )

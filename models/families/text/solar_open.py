@@ -39,4 +39,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("glm4moe/solar_open",),  # written as glm4moe, and read as one
+    gguf=glm4_moe.GGUF,
 )
