@@ -142,6 +142,28 @@ def gate_and_up(whole: str, inside: str) -> Parts:
     return {whole: Split(both, lambda gate, up: cat([gate, up], 1))}
 
 
+def stacked_experts() -> Parts:
+    """The parts of stacks (experts, out, in), with the rows of gate, then those of up."""
+    return {
+        **gate_and_up("experts.gate_up_proj", "experts."),
+        **renamed("experts.down_proj", "experts.down_proj.weight"),
+    }
+
+
+def gate_and_up_rows(whole: str, inside: str) -> Parts:
+    """The parts of a matrix (rows, in) with the rows of gate, then those of up."""
+    both = {
+        f"{inside}gate_proj.weight": lambda t: t[: t.shape[0] // 2].contiguous(),
+        f"{inside}up_proj.weight": lambda t: t[t.shape[0] // 2 :].contiguous(),
+    }
+    return {whole: Split(both, lambda gate, up: cat([gate, up]))}
+
+
+def renamed(theirs: str, ours: str) -> Parts:
+    """A tensor that a checkpoint has at another place: the end of its name there, and here."""
+    return {theirs: Split({ours: lambda t: t}, lambda t: t)}
+
+
 def experts_in_turn() -> Parts:
     """The parts of stacks (experts, in, out) in which rows of gate and up take turns."""
     return _experts(lambda n: slice(0, n, 2), lambda n: slice(1, n, 2), 2)

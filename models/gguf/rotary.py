@@ -20,7 +20,7 @@ from rushlight.models.model import Model
 
 _ROPE, _LONG, _SHORT = FACTORS
 # llama.cpp reads no divisors of frequencies of these architectures, and says nothing.
-_WITHOUT_DIVISORS = ("falcon-h1",)
+_WITHOUT_DIVISORS = ("falcon-h1", "dots1")
 
 
 def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:

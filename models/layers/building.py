@@ -107,6 +107,22 @@ def kinds_of(
     return [kind == other for kind in given]
 
 
+def sparse_of(given: Any, count: int, default: Callable[[int], bool]) -> list[bool]:
+    """Whether each of `count` layers has experts: `mlp_layer_types`, or else `default`.
+
+    FormatError for a list of another length or with another kind.
+    """
+    if given is None:
+        return [default(i) for i in range(count)]
+    known = isinstance(given, list) and all(kind in ("dense", "sparse") for kind in given)
+    if not known or len(given) != count:
+        raise FormatError(
+            f"config.json: mlp_layer_types is {brief(given)}; it must have {count} entries, each "
+            "dense or sparse"
+        )
+    return [kind == "sparse" for kind in given]
+
+
 def kinds_by_pairs(name: str, pairs: Any, count: int, supported: Sequence[str]) -> list[str]:
     """The kinds of `count` layers from key `name` of config.json: [[kinds, times], ...]."""
     known = isinstance(pairs, list) and all(

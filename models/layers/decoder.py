@@ -89,7 +89,8 @@ class DecoderSpec:
     before the parts are those of the sums after them instead. tied: the head shares the embedding's
     weight. The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
-    headless: there is no head, and there are no logits.
+    headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
+    it differs from `norm`.
     """
 
     vocab: int
@@ -112,6 +113,7 @@ class DecoderSpec:
     names: DecoderNames = DecoderNames()
     streams: Any = None
     headless: bool = False
+    last_norm: NormSpec | None = None
 
 
 class Decoder(SentenceEncoder, CausalLM):
@@ -144,7 +146,7 @@ class Decoder(SentenceEncoder, CausalLM):
             put(base, path, module)
         put(base, names.layers, nn.ModuleList(_layer(spec, i) for i in range(len(spec.layers))))
         if names.norm is not None:
-            put(base, names.norm, make_norm(spec.width, spec.norm))
+            put(base, names.norm, make_norm(spec.width, spec.last_norm or spec.norm))
         put_head(self)
         self.rotary = Rotary(
             layer.attention.rotary if isinstance(layer.attention, AttentionSpec) else layer.rotary

@@ -16,6 +16,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.routing import Router, RoutingSpec
 from rushlight.models.layers.xielu import XIELU
 
@@ -90,8 +91,9 @@ class ExpertsSpec:
 
     normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
     matrix is a stack (experts, out, in). shared: an expert of every token; shared_gate: it is
-    weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
-    g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss).
+    weighted by the sigmoid of a score. norm: of the result. shift: a vector is added to the
+    result. limit: the gate is g * sigmoid(alpha * g) * (up + lift), with g up to `limit`, and up to
+    it on both sides (gpt-oss).
     """
 
     count: int
@@ -101,10 +103,13 @@ class ExpertsSpec:
     normalized: bool = True
     shared: MLPSpec | None = None
     shared_gate: bool = False
+    norm: NormSpec | None = None
+    shift: bool = False
     routing: RoutingSpec = RoutingSpec()
     bias: bool = False
     limit: float | None = None
     alpha: float = 1.702
+    lift: float = 1.0
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -229,6 +234,15 @@ class Experts(nn.Module):
             put(self, names.shared, MLP(width, spec.shared))
         if spec.shared_gate:
             put(self, names.shared_gate, nn.Linear(width, 1, bias=False))
+        if spec.norm is not None:
+            self.norm = make_norm(width, spec.norm)
+        if spec.shift:
+            self.bias = parameter(width)
+
+    def reset_parameters(self) -> None:
+        """What is added to the result is zero."""
+        if self.spec.shift:
+            init.zeros_(self.bias)
 
     def _path(self, name: str) -> str:
         return f"{self.spec.names.experts}.{name}" if self.spec.names.experts else name
@@ -261,14 +275,16 @@ class Experts(nn.Module):
             if spec.shared_gate:
                 always = always * getattr(self, names.shared_gate)(x).sigmoid()
             out = out + always
-        return out
+        out = out + self.bias if spec.shift else out
+        return out if spec.norm is None else self.norm(out)
 
     def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
         limit = self.spec.limit
         if limit is None:
             return self.activation(gate) * up
         gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-        return gate * (gate * self.spec.alpha).sigmoid() * (up + 1)
+        lift = self.spec.lift
+        return gate * (gate * self.spec.alpha).sigmoid() * (up + lift if lift else up)
 
 
 def make_mlp(width: int, spec: MLPSpec | ExpertsSpec) -> nn.Module:

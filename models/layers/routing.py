@@ -17,12 +17,13 @@ from rushlight.core.tensor.tensor import Tensor
 class RoutingSpec:
     """Experts are chosen by their scores, which are their weights too.
 
-    score: what is made of the router's numbers. "sparsemixer" (Liu et al., 2024) is the softmax of
-    those near the largest, within twice `jitter`, for one expert after the other. correction: the
-    checkpoint's name of numbers that are added to the scores to choose by (Wang et al., 2024).
-    groups: experts are in groups, of which the best `kept` take part (DeepSeek, 2024), by the sum
-    of their `best` largest scores. scale: multiplies the weights. before: they multiply what an
-    expert reads, not its result.
+    softcap: c makes c * tanh(x / c) of the router's numbers. score: what is made of these.
+    "sparsemixer" (Liu et al., 2024) is the softmax of those near the largest, within twice
+    `jitter`, for one expert after the other. correction: the checkpoint's name of numbers that are
+    added to the scores to choose by (Wang et al., 2024). groups: experts are in groups, of which
+    the best `kept` take part (DeepSeek, 2024), by the sum of their `best` largest scores. least: of
+    the sum that weights are divided by. scale: multiplies the weights. before: they multiply what
+    an expert reads, not its result.
     """
 
     score: Literal["softmax", "sigmoid", "sparsemixer"] = "softmax"
@@ -32,8 +33,10 @@ class RoutingSpec:
     groups: int = 1
     kept: int = 1
     best: int = 1
+    least: float = 0.0
     scale: float = 1.0
     jitter: float = 0.01
+    softcap: float = 0.0
     before: bool = False
 
 
@@ -62,6 +65,8 @@ class Router(nn.Linear):
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., width) -> weights and numbers of the chosen experts, (..., chosen)."""
         spec, logits = self.spec, self(x).float()
+        if spec.softcap:
+            logits = (logits / spec.softcap).tanh() * spec.softcap
         if spec.score == "sparsemixer":
             return self._mixed(logits)
         scores = logits.sigmoid() if spec.score == "sigmoid" else logits.softmax(-1)
@@ -71,7 +76,8 @@ class Router(nn.Linear):
             index = self._limited(scores).topk(self.chosen, -1)[1]
             weights = scores.gather(-1, index)
         if spec.normalized:
-            weights = weights / weights.sum(-1, keepdim=True)
+            whole = weights.sum(-1, keepdim=True)
+            weights = weights / (whole.clamp(min=spec.least) if spec.least else whole)
         return (weights if spec.scale == 1 else weights * spec.scale), index
 
     def _limited(self, scores: Tensor) -> Tensor:

@@ -164,8 +164,9 @@ def of_reference(
 
     base: what this gave for the unchanged file, whose weights are used where they fit.
     """
-    plain = kind.config_class._decode_special_floats(copy.deepcopy(config))
-    made = kind.config_class.from_dict(plain)
+    known, own = transformers.CONFIG_MAPPING, config.get("model_type")
+    config_class = known[own] if own in known else kind.config_class
+    made = config_class.from_dict(config_class._decode_special_floats(copy.deepcopy(config)))
     with torch.device("meta"):
         shapes = kind(copy.deepcopy(made))
         if sum(t.numel() for t in shapes.parameters()) > LARGEST:

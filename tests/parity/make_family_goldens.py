@@ -71,12 +71,21 @@ def _save(
     print(row, place.stat().st_size, "bytes")
 
 
-def _saved_and_loaded(kind: Any, folder: Path) -> Any:
+def config_class(kind: Any, settings: dict[str, Any]) -> Any:
+    """transformers' class of a config.json: that of its model_type, which may share a model's."""
+    known = transformers.CONFIG_MAPPING
+    return known[settings["model_type"]] if settings["model_type"] in known else kind.config_class
+
+
+def _saved_and_loaded(kind: Any, of_kind: Any, folder: Path) -> Any:
     """transformers' model of what `save_pretrained` writes in shards of the folder's model."""
     target = folder / "saved"
     rl.models.load(folder).save_pretrained(target, max_shard_bytes=30_000)
     model, report = kind.from_pretrained(
-        target, attn_implementation="eager", output_loading_info=True
+        target,
+        config=of_kind.from_pretrained(target),
+        attn_implementation="eager",
+        output_loading_info=True,
     )
     assert not any(report.values()), report
     return model.eval()
@@ -92,14 +101,16 @@ def main(rows: list[str]) -> None:
             _save(row, *_remote(remote, table, architecture, settings))
             continue
         kind = getattr(transformers, architecture)
-        config = kind.config_class(**settings, architectures=[architecture])
+        of_kind = config_class(kind, settings)
+        config = of_kind(**settings, architectures=[architecture])
         # Falcon's eager attention adds ALiBi twice in transformers 5.
         way = "sdpa" if settings.get("alibi") else "eager"
         with tempfile.TemporaryDirectory() as folder:
             names = _checkpoint(kind(config), table, Path(folder))
-            model = kind.from_pretrained(folder, attn_implementation=way).eval()
+            loaded = of_kind.from_pretrained(folder)
+            model = kind.from_pretrained(folder, config=loaded, attn_implementation=way).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-            saved = _saved_and_loaded(kind, Path(folder))
+            saved = _saved_and_loaded(kind, of_kind, Path(folder))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
@@ -45,6 +46,21 @@ class Config(llama.Config):
     model_type: str = "deepseek_v2"
 
 
+def experts_of(c: Any, routing: RoutingSpec) -> ExpertsSpec:
+    """The experts of a configuration with DeepSeek's names, routed so, and the shared ones."""
+    always = c.moe_intermediate_size * (c.n_shared_experts or 0)
+    return ExpertsSpec(
+        c.n_routed_experts,
+        c.num_experts_per_tok,
+        c.moe_intermediate_size,
+        c.hidden_act,
+        routing.normalized,
+        MLPSpec(always, c.hidden_act) if always else None,
+        names=NAMES,
+        routing=replace(routing, scale=c.routed_scaling_factor),
+    )
+
+
 def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
     """The description of the decoder that a configuration asks for, with experts routed so."""
     choose("moe_layer_freq", c.moe_layer_freq, (1,))
@@ -62,17 +78,7 @@ def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
         magnified(vars(c)) / math.sqrt(max(c.qk_nope_head_dim + rotated, 1)),
         c.attention_bias,
     )
-    always = c.moe_intermediate_size * (c.n_shared_experts or 0)
-    experts = ExpertsSpec(
-        c.n_routed_experts,
-        c.num_experts_per_tok,
-        c.moe_intermediate_size,
-        c.hidden_act,
-        routing.normalized,
-        MLPSpec(always, c.hidden_act) if always else None,
-        names=NAMES,
-        routing=replace(routing, scale=c.routed_scaling_factor),
-    )
+    experts = experts_of(c, routing)
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     layers = (LayerSpec(attention, dense, rotary=rotary),) * c.num_hidden_layers
     return with_mlps(

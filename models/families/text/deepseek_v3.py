@@ -38,21 +38,23 @@ class Config(deepseek_v2.Config):
     model_type: str = "deepseek_v3"
 
 
+def routing_of(c: Any) -> RoutingSpec:
+    """The routing that a configuration with DeepSeek's names asks for."""
+    return RoutingSpec(
+        "sigmoid",
+        normalized=bool(c.norm_topk_prob),
+        correction="e_score_correction_bias",
+        groups=c.n_group or 1,
+        kept=c.topk_group or 1,
+        best=2,
+    )
+
+
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     choose("topk_method", c.topk_method, ("noaux_tc",))
     choose("scoring_func", c.scoring_func, ("sigmoid",))
-    return deepseek_v2.describe_with(
-        c,
-        RoutingSpec(
-            "sigmoid",
-            normalized=bool(c.norm_topk_prob),
-            correction="e_score_correction_bias",
-            groups=c.n_group or 1,
-            kept=c.topk_group or 1,
-            best=2,
-        ),
-    )
+    return deepseek_v2.describe_with(c, routing_of(c))
 
 
 def unused(name: str, config: dict[str, Any]) -> bool:

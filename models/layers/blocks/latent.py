@@ -11,12 +11,19 @@ from dataclasses import dataclass
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.nn import init
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.experts import LINEAR_EXPERTS_T
 from rushlight.core.ops.matmul import MATMUL
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.blocks.indexed import Indexer, IndexSpec
+from rushlight.models.layers.naming import put
 from rushlight.models.layers.positions.rotary import RotarySpec
+from rushlight.models.layers.positions.scores import query_temperature
+
+CHOSEN = "chosen keys"  # what a layer's index leaves for later ones
 
 
 @dataclass(frozen=True)
@@ -25,7 +32,10 @@ class LatentSpec:
 
     rank: features of the latent; query_rank: of that of the queries, None for a plain projection.
     plain: features of a head's query and key that are not rotated; value: of its value. bias: of
-    the projections to latents and of the last one.
+    the projections to latents and of the last one. temperature (s, n): q is scaled by 1 + s log(1 +
+    floor(position / n)). magnify: q and the latent are multiplied by these. gate: the
+    name of a matrix whose sigmoid multiplies the results. sinks: the name of a further score of
+    each head. index: what chooses the keys that are seen.
     """
 
     width: int
@@ -37,6 +47,11 @@ class LatentSpec:
     rotary: RotarySpec
     scale: float
     bias: bool = False
+    temperature: tuple[float, float] | None = None
+    magnify: tuple[float, float] = (1.0, 1.0)
+    gate: str = ""
+    sinks: str = ""
+    index: IndexSpec | None = None
 
     def __post_init__(self) -> None:
         sizes = (self.heads, self.rank, self.plain, self.value, self.query_rank or 1)
@@ -67,11 +82,28 @@ class LatentAttention(nn.Module):
         self.kv_a_layernorm = nn.RMSNorm(spec.rank, eps=1e-6)
         self.kv_b_proj = nn.Linear(spec.rank, heads * (spec.plain + spec.value), bias=False)
         self.o_proj = nn.Linear(heads * spec.value, width, bias=spec.bias)
+        if spec.gate:
+            put(self, spec.gate, nn.Linear(width, heads * spec.value, bias=False))
+        if spec.sinks:
+            setattr(self, spec.sinks, parameter(heads))
+        self.indexes = spec.index is not None and spec.index.own
+        if spec.index is not None and spec.index.own:
+            if spec.query_rank is None:
+                raise FormatError("config.json: q_lora_rank is null; an index needs a number")
+            self.indexer = Indexer(spec.index, width, spec.query_rank, spec.rotary)
+
+    def reset_parameters(self) -> None:
+        """Sinks are zero."""
+        if self.spec.sinks:
+            init.zeros_(getattr(self, self.spec.sinks))
 
     @property
     def cache_spec(self) -> Latent:
         """The state that the cache keeps for this layer."""
-        return Latent((self.spec.rank + self.spec.rotary.dim,))
+        rows = [self.spec.rank + self.spec.rotary.dim]
+        if self.spec.index is not None and self.indexes:
+            rows.append(self.spec.index.dim)
+        return Latent(tuple(rows))
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -84,18 +116,31 @@ class LatentAttention(nn.Module):
         if spec.query_rank is None:
             q = self.q_proj(x)
         else:
-            q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x)))
+            asking = self.q_a_layernorm(self.q_a_proj(x))
+            q = self.q_b_proj(asking)
+        q = q if spec.magnify[0] == 1 else q * spec.magnify[0]
         q = q.reshape(batch, length, spec.heads, -1)
+        if spec.temperature is not None:
+            warm = query_temperature(context, (*spec.temperature, 0.0))
+            q = q * warm.transpose(1, 2)
         turned = rotated(q[..., spec.plain :].transpose(1, 2))
         both = self.kv_a_proj_with_mqa(x).unsqueeze(1)
+        latent = self.kv_a_layernorm(both[..., : spec.rank])
+        latent = latent if spec.magnify[1] == 1 else latent * spec.magnify[1]
         # (batch, 1, length, rank + rotated)
-        rows = ops.cat(
-            (self.kv_a_layernorm(both[..., : spec.rank]), rotated(both[..., spec.rank :])), -1
-        )
+        rows = ops.cat((latent, rotated(both[..., spec.rank :])), -1)
+        kept = (rows, self.indexer.keys(x, context)) if self.indexes else (rows,)
         offset: Tensor | int = 0
         if context.cache is not None:
             offset = context.offsets[self.layer]
-            (rows,) = context.cache.write(self.layer, offset, rows)
+            kept = context.cache.write(self.layer, offset, *kept)
+        rows, mask = kept[0], context.mask
+        if self.indexes:
+            mask = self.indexer.chosen(x, asking, kept[1], offset, context)
+            if mask is not None:
+                context.shared[CHOSEN] = mask
+        elif spec.index is not None:
+            mask = context.shared.get(CHOSEN, mask)
         # The products that attending to the latents adds for each key, and those that it saves. A
         # query sees half of the buffer's keys or fewer, and all of them would be expanded.
         added = length * (2 * spec.rank - spec.plain - spec.value)
@@ -112,13 +157,17 @@ class LatentAttention(nn.Module):
             k,
             v,
             causal=True,
-            mask=context.mask,
+            mask=mask,
             q_offset=offset,
             scale=spec.scale,
+            sinks=getattr(self, spec.sinks) if spec.sinks else None,
         ).transpose(1, 2)
         if absorbed:
             y = self._valued(y)
-        out: Tensor = self.o_proj(y.reshape(batch, length, -1))
+        y = y.reshape(batch, length, -1)
+        if spec.gate:
+            y = y * self.get_submodule(spec.gate)(x).sigmoid()
+        out: Tensor = self.o_proj(y)
         return out
 
     def _absorbed(self, q: Tensor) -> Tensor:

@@ -51,7 +51,10 @@ def alibi(
 
 
 def query_temperature(context: AttentionContext, by: tuple[float, float, float]) -> Tensor:
-    """The factor of queries at late positions, (1 or batch, 1, length, 1)."""
+    """The factor of queries at late positions, (1 or batch, 1, length, 1).
+
+    by: (s, n, m), for 1 + s log(1 + floor((position + m) / n)).
+    """
     positions = context.positions
     assert positions is not None
 

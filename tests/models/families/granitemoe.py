@@ -1,4 +1,4 @@
-"""Rows of granitemoe."""
+"""Rows of granitemoe, granitemoeshared."""
 
 from typing import Any
 
@@ -6,6 +6,7 @@ from typing import Any
 GGUF = (
     "granitemoe",
     "granitemoe-biases",
+    "granitemoeshared",
 )
 
 
@@ -33,6 +34,18 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 attention_bias=True,
                 tie_word_embeddings=True,
                 attention_multiplier=0.35,
+                num_hidden_layers=2,
+            ),
+        ),
+        "granitemoeshared": (
+            "GraniteMoeSharedForCausalLM",
+            t.sized(
+                "granitemoeshared",
+                num_local_experts=5,
+                num_experts_per_tok=2,
+                shared_intermediate_size=20,
+                residual_multiplier=0.3,
+                attention_multiplier=0.2,
                 num_hidden_layers=2,
             ),
         ),

@@ -1,0 +1,98 @@
+"""Cohere's mixtures of experts (2026): Command R7B with experts, of which some are shared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.config_schema import choose
+from rushlight.models.families.family import Family
+from rushlight.models.families.text import cohere, cohere2, deepseek_v2
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.building import (
+    decoder_builder,
+    each_attention,
+    kinds_of,
+    sparse_of,
+    with_mlps,
+)
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.routing import RoutingSpec
+
+ARCHITECTURES = ("Cohere2MoeForCausalLM",)
+
+
+@dataclass
+class Config(cohere2.Config):
+    """The keys of config.json that the model depends on."""
+
+    head_dim: int | None = 128
+    num_experts_per_tok: int = 2
+    num_experts: int = 8
+    num_shared_experts: int = 0
+    shared_expert_combination_strategy: str = "average"
+    expert_selection_fn: str = "softmax"
+    mlp_layer_types: Any = None
+    first_k_dense_replace: int = 0
+    prefix_dense_sliding_window_pattern: int = 1
+    norm_topk_prob: bool = True
+    prefix_dense_intermediate_size: int | None = None
+    rms_norm_eps: Any = None
+    model_type: str = "cohere2_moe"
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    choose("expert_selection_fn", c.expert_selection_fn, ("softmax", "sigmoid"))
+    choose(
+        "shared_expert_combination_strategy",
+        c.shared_expert_combination_strategy,
+        ("sum", "average"),
+    )
+    first, prefix = c.first_k_dense_replace, max(c.prefix_dense_sliding_window_pattern, 1)
+    every, count = max(c.sliding_window_pattern, 1), c.num_hidden_layers
+    sparse = sparse_of(c.mlp_layer_types, count, lambda i: i >= first)
+    within = kinds_of(
+        c.layer_types,
+        count,
+        lambda i: (i + 1) % prefix != 0 if i < first else (i - first + 1) % every != 0,
+    )
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        window = c.sliding_window if within[layer] else None
+        forced = not sparse[layer] and c.prefix_dense_sliding_window_pattern == 1
+        rotary = None if window is None and not forced else a.rotary
+        return replace(a, rotary=rotary, window=window)
+
+    halved = c.num_shared_experts > 0 and c.shared_expert_combination_strategy == "average"
+    part = 0.5 if halved else 1.0
+    always = c.intermediate_size * c.num_shared_experts
+    soft = c.expert_selection_fn == "softmax"
+    experts = ExpertsSpec(
+        c.num_experts,
+        c.num_experts_per_tok,
+        c.intermediate_size,
+        c.hidden_act,
+        normalized=soft or c.norm_topk_prob,
+        shared=MLPSpec(always, c.hidden_act, scales=(1.0, part)) if always else None,
+        names=deepseek_v2.NAMES,
+        routing=RoutingSpec("softmax" if soft else "sigmoid", scale=part),
+    )
+    inner = c.prefix_dense_intermediate_size
+    dense = MLPSpec(c.intermediate_size if inner is None else inner, c.hidden_act)
+    spec = with_mlps(
+        each_attention(cohere.describe(c), changed), lambda i: experts if sparse[i] else dense
+    )
+    return spec if c.rms_norm_eps is None else replace(spec, norm=NormSpec("rms", c.rms_norm_eps))
+
+
+FAMILY = Family(
+    model_types=("cohere2_moe",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="model.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+)
