@@ -141,13 +141,14 @@ def checkpoint_weights(
                 )
             t = t.dequantize().to(dequantize)
         by_name[name] = t.detach()
-    for name, t in join(family_of(model.config.model_type, "model_type"), by_name):
+    family = family_of(model.config.model_type, "model_type")
+    for name, t in join(family, by_name):
         stack = _STACK.fullmatch(name)
         if stack is None:
             yield name, t
             continue
         for i in range(t.shape[0]):
-            yield f"{stack[1]}{i}.{stack[2]}", t[i]
+            yield f"{stack[1]}{family.expert_prefix}{i}.{stack[2]}", t[i]
 
 
 def _shards(tensors: Mapping[str, Tensor], most: int) -> list[dict[str, Tensor]]:

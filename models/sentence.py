@@ -168,6 +168,26 @@ class SentenceEncoder(Model):
             if progress is not None:
                 progress(done, total)
 
+    def encode_query(self, texts: str | Sequence[str], **options: Any) -> Tensor:
+        """Embeddings of questions: `encode` with the prompt named "query", or with none.
+
+        options: see `encode`, which says what is raised too; a prompt that is given counts.
+        """
+        return self.encode(texts, **self._for_side("query", options))
+
+    def encode_document(self, texts: str | Sequence[str], **options: Any) -> Tensor:
+        """Embeddings of what is searched: `encode` with the prompt named "document", or with none.
+
+        options: see `encode`, which says what is raised too; a prompt that is given counts.
+        """
+        return self.encode(texts, **self._for_side("document", options))
+
+    def _for_side(self, name: str, options: dict[str, Any]) -> dict[str, Any]:
+        """The options of `encode`, with the prompt of a side of a search where none is given."""
+        if any(options.get(key) is not None for key in ("prompt", "prompt_name", "adapter")):
+            return options
+        return options | ({"prompt_name": name} if name in self.prompts else {"prompt": ""})
+
     def encode_iter(
         self,
         texts: Sequence[str],

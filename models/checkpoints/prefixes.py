@@ -19,8 +19,8 @@ _HOLDERS = frozenset(
     " auto_model 0".split()
 )
 _DEEPEST = 4  # segments that a prefix may have
-# A parameter of one expert: the last number in the path is the expert's.
-EXPERT = re.compile(r"(.*\.)(\d{1,9})\.(.*)")
+# A parameter of one expert: the last number in the path is the expert's; see Family.expert_prefix.
+EXPERT = re.compile(r"(.*\.)(?:expert_)?(\d{1,9})\.(.*)")
 
 
 def unwrapped(tensors: Mapping[str, Tensor]) -> Mapping[str, Tensor]:

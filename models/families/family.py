@@ -61,6 +61,9 @@ class Family:
     parts: Parts = field(default_factory=dict)
     """Tensors of a checkpoint that the model has in parts, by the ends of their names."""
 
+    expert_prefix: str = ""
+    """What stands before an expert's number in a checkpoint: `expert_`, or nothing."""
+
     rename_tensors: Callable[[Tensors], dict[str, Tensor]] | None = None
     """Another tool's tensors -> the same under the names of the model's parameters."""
 

@@ -36,12 +36,13 @@ class Seq2SeqLM(Model):
     """A Model that turns a text into another: forward(ids, decoder_ids) -> logits.
 
     Families define `encode`, `remember`, `decode` and `cache_specs`, the size of the vocabulary
-    and the length of the context. stored: the checkpoint's defaults of a search.
+    and the length of the context; source_context: of the encoder's, where it is another. stored: the checkpoint's defaults of a search.
     """
 
     vocab_size: int
     context_length: int
     source_vocab_size: int
+    source_context: int | None = None
 
     stored: Mapping[str, Any] = {}
     languages: Languages
@@ -49,6 +50,11 @@ class Seq2SeqLM(Model):
     target_tokenizer: Tokenizer | None = None  # where it is another one
     _cut = False
     _sessions: Sessions | None = None
+
+    @property
+    def source_limit(self) -> int:
+        """The most tokens that a source may have."""
+        return self.context_length if self.source_context is None else self.source_context
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer and the defaults of a search from the files."""
@@ -188,12 +194,13 @@ class Seq2SeqLM(Model):
             )
         if not ids:
             raise ValueError("generate: the source is empty; give at least one token")
-        if self._cut and len(ids) > self.context_length:
-            ids = [*ids[: self.context_length - 1], ids[-1]]  # the end token stays
-        if len(ids) > self.context_length:
+        limit = self.source_limit
+        if self._cut and len(ids) > limit:
+            ids = [*ids[: limit - 1], ids[-1]]  # the end token stays
+        if len(ids) > limit:
             raise ValueError(
                 f"generate: the source has {len(ids)} tokens, the context holds "
-                f"{self.context_length}; shorten it, or cut it with truncate=True of the task"
+                f"{limit}; shorten it, or cut it with truncate=True of the task"
             )
         return ids
 

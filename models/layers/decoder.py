@@ -6,7 +6,7 @@ passes a description that makes the block, see `MakeBlock`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -199,10 +199,12 @@ class Decoder(SentenceEncoder, CausalLM):
         attention_mask: Tensor | None = None,
         lengths: Tensor | None = None,
         segments: Tensor | None = None,
+        shared: Mapping[Hashable, Tensor] | None = None,
     ) -> Tensor:
         """The hidden states (batch, length, width) that the head reads; see `forward`.
 
         `ids`, `cache`, `attention_mask`, `lengths`, `segments` and what it raises are as there.
+        shared: what the layers find in `AttentionContext.shared`.
         """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
@@ -228,7 +230,8 @@ class Decoder(SentenceEncoder, CausalLM):
             positions, mask = placed(self, ids, attention_mask, segments)
         offsets = () if cache is None else cache.offsets()
         angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
-        context = AttentionContext(angles, mask, lengths, cache, offsets, positions)
+        told = dict(shared or {})
+        context = AttentionContext(angles, mask, lengths, cache, offsets, positions, told)
         x = self.through(ids, positions, context)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)

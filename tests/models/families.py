@@ -260,6 +260,10 @@ def _of_kind(name: str) -> tuple[str, ...]:
 TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT = (
     _of_kind(name) for name in ("text_to_text", "speech", "waves", "recurrent")
 )
+# With a cache transformers' decoder of these sees later tokens, too.
+UNCACHED = ("fsmt",)
+# What these compute depends on the length of a row, with its padding.
+BY_LENGTH = ("bigbird_pegasus",)
 _SAMPLES = {"wav2vec2": 701, "moonshine": 3001}
 
 
@@ -283,8 +287,15 @@ def decoder_mask_of() -> npt.NDArray[np.bool_]:
 
 def vocab_of(config: dict[str, Any]) -> int:
     """The number of token ids."""
-    found: int = config.get("padded_vocab_size") or config["vocab_size"]
+    names = ("padded_vocab_size", "vocab_size", "src_vocab_size")
+    found: int = next(config[name] for name in names if config.get(name))
     return found
+
+
+def decoder_vocab_of(config: dict[str, Any]) -> int:
+    """The number of a decoder's token ids."""
+    names = ("decoder_vocab_size", "tgt_vocab_size")
+    return next((config[name] for name in names if config.get(name)), 0) or vocab_of(config)
 
 
 def ids_of(vocab: int) -> npt.NDArray[np.int64]:

@@ -219,14 +219,13 @@ def base_of(row: str, kind: Any, base: dict[str, Any], table: Any, way: str) -> 
 def inputs(config: dict[str, Any]) -> tuple[Any, ...]:
     """The inputs of a row of families.py."""
     kind = config["model_type"]
-    vocab = config.get("vocab_size", 131)
+    vocab = TEXT.vocab_of({"vocab_size": 131} | config)
     if kind in TEXT.SPEECH:
         return TEXT.features_of(config), TEXT.decoder_ids_of(vocab)
     if kind in TEXT.WAVES:
         return (TEXT.features_of(config),)
     if kind in TEXT.TEXT_TO_TEXT:
-        both = config.get("decoder_vocab_size") or vocab
-        return TEXT.ids_of(vocab), TEXT.decoder_ids_of(both)
+        return TEXT.ids_of(vocab), TEXT.decoder_ids_of(TEXT.decoder_vocab_of(config))
     return (TEXT.ids_of(vocab),)
 
 
@@ -234,7 +233,7 @@ def text_results(model: Any, config: dict[str, Any], base: dict[str, Any]) -> An
     """What transformers makes of a row's inputs."""
     given = [torch.from_numpy(x) for x in inputs(base)]
     more = {"decoder_input_ids": given[1]} if len(given) > 1 else {}
-    if base["model_type"] in TEXT.RECURRENT:
+    if base["model_type"] in (*TEXT.RECURRENT, *TEXT.UNCACHED):
         more["use_cache"] = False
     more["return_dict"] = True
     with torch.no_grad():

@@ -87,7 +87,10 @@ def _saved_and_loaded(kind: Any, of_kind: Any, folder: Path) -> Any:
         attn_implementation="eager",
         output_loading_info=True,
     )
-    assert not any(report.values()), report
+    # Families of texts do not save the tower that sees.
+    seeing = ("vision_tower.", "multi_modal_projector.")
+    told = [str(n) for names in report.values() for n in names]
+    assert all(any(part in name for part in seeing) for name in told), report
     return model.eval()
 
 
@@ -111,13 +114,12 @@ def main(rows: list[str]) -> None:
             model = kind.from_pretrained(folder, config=loaded, attn_implementation=way).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
             saved = _saved_and_loaded(kind, of_kind, Path(folder))
-        ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
+        ids = torch.from_numpy(table.ids_of(table.vocab_of(settings)))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
         more = []
         if settings["model_type"] in table.TEXT_TO_TEXT:
-            vocab = settings.get("decoder_vocab_size", settings["vocab_size"])
-            more = [torch.from_numpy(table.decoder_ids_of(vocab))]
+            more = [torch.from_numpy(table.decoder_ids_of(table.decoder_vocab_of(settings)))]
             given["decoder_input_ids"] = more[0]
         if settings["model_type"] in table.SPEECH:
             ids = torch.from_numpy(table.features_of(settings))
@@ -135,12 +137,15 @@ def main(rows: list[str]) -> None:
             wave = table.wave_mask_of(samples.shape[1])
             given = {"attention_mask": torch.from_numpy(wave).long()}
         decoder = hasattr(model, "lm_head") or hasattr(model, "proj_out")
-        decoder = decoder or "ForCausalLM" in architecture
+        whole = ("ForCausalLM", "ForConditionalGeneration", "EncoderDecoderModel")
+        decoder = decoder or any(kind in architecture for kind in whole)
         alone = decoder and not more and not headed
         if alone and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             plain: dict[str, Any] = {"decoder_input_ids": more[0]} if more else {}
+            if settings["model_type"] in table.UNCACHED:
+                plain["use_cache"] = given["use_cache"] = False
             if settings["model_type"] in table.RECURRENT:
                 plain = {"use_cache": False}
                 out = model(ids, **plain).logits
@@ -160,7 +165,9 @@ def main(rows: list[str]) -> None:
                     padded[1, 5:] = model(ids[1:, 5:]).logits[0]
             again = saved(ids, **plain)[0]
             first = out[..., 0] if "QuestionAnswering" in architecture else out
-            assert torch.equal(first, again), f"{row}: save_pretrained changes the results"
+            # Sums over experts have no order.
+            same = torch.allclose(first, again, 1e-5, 1e-6)
+            assert same, f"{row}: save_pretrained changes the results"
         _save(row, out, padded, stored, names, "heads" if headed else "families")
 
 

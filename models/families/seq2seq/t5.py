@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -44,14 +44,17 @@ class Config:
     model_type: str = "t5"
 
 
-def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
-    kind = c.feed_forward_proj or ("relu" if c.model_type == "t5" else "gated-gelu")
+def stack_of(
+    c: Config, base: str, layers: int, mlp: int, part: str = "DenseReluDense"
+) -> StackSpec:
+    """The encoder or the decoder; the feed-forward `part` is number `mlp` of a layer's."""
+    kind = c.feed_forward_proj or ("relu" if c.model_type in ("t5", "longt5") else "gated-gelu")
     gate, _, name = kind.rpartition("-")
     choose("feed_forward_proj", gate, ("", "gated"))
     act = c.dense_act_fn or ("gelu_new" if kind == "gated-gelu" else name)
     choose("dense_act_fn" if c.dense_act_fn else "feed_forward_proj", act, tuple(ACTIVATIONS))
     gated = bool(gate) if c.is_gated_act is None else c.is_gated_act
-    mlp_path = f"layer.{mlp}.DenseReluDense."
+    mlp_path = f"layer.{mlp}.{part}."
     inside = MLPNames(mlp_path + "wi_0", mlp_path + ("wi_1" if gated else "wi"), mlp_path + "wo")
     attention = AttentionSpec(
         c.num_heads, c.num_heads, c.d_kv, scale=1.0, names=AttentionNames("q", "k", "v", "o")
@@ -70,16 +73,27 @@ def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:
     return StackSpec(layers, attention, MLPSpec(c.d_ff, act, gated, names=inside), names)
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncoder:
-    """The model of a checkpoint with these tensor names, on the meta device."""
+def built(
+    config: dict[str, Any],
+    names: Collection[str],
+    kind: type[Config],
+    architectures: Sequence[str],
+    encoders: Sequence[str],
+    change: Callable[[Any, Seq2SeqSpec], Seq2SeqSpec] = lambda c, spec: spec,
+) -> Seq2Seq | TextEncoder:
+    """The model of a checkpoint with these tensor names, on the meta device.
+
+    kind: the class of its config, as a T5's. architectures, encoders: the classes of whole models,
+    and of encoders alone. change: what is made of the description.
+    """
     off = {n: False for n in ("is_gated_act", "scale_decoder_outputs") if config.get(n, 0) is None}
     told = config.get("architectures")
-    alone = told in [[encoder] for encoder in ENCODERS]
+    alone = told in [[encoder] for encoder in encoders]
     if not told and names:  # nor does a file of an encoder say so
         alone = not any("decoder." in name for name in names)
     if alone:  # which has no decoder whatever this key is
         off["is_encoder_decoder"] = True
-    c = read_config(Config, config | off, (*ARCHITECTURES, *ENCODERS, "T5WithLMHeadModel"))
+    c = read_config(kind, config | off, (*architectures, *encoders))
     # Only the first T5, and UMT5 if so configured, divide the output of a shared embedding.
     scaled = c.tie_word_embeddings is not False and c.model_type != "mt5"
     scaled = scaled if c.scale_decoder_outputs is None else c.scale_decoder_outputs
@@ -87,20 +101,23 @@ def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncod
         c.relative_attention_num_buckets, c.relative_attention_max_distance, c.model_type == "umt5"
     )
     decoders = c.num_layers if c.num_decoder_layers is None else c.num_decoder_layers
-    return (TextEncoder if alone else Seq2Seq)(
-        c,
-        Seq2SeqSpec(
-            c.vocab_size,
-            c.d_model,
-            LONGEST,
-            _stack(c, "encoder", c.num_layers, 1),
-            _stack(c, "decoder", decoders, 2),
-            NormSpec("rms", c.layer_norm_epsilon),
-            "before",
-            relative=relative,
-            output_scale=c.d_model**-0.5 if scaled else 1.0,
-        ),
+    spec = Seq2SeqSpec(
+        c.vocab_size,
+        c.d_model,
+        LONGEST,
+        stack_of(c, "encoder", c.num_layers, 1),
+        stack_of(c, "decoder", decoders, 2),
+        NormSpec("rms", c.layer_norm_epsilon),
+        "before",
+        relative=relative,
+        output_scale=c.d_model**-0.5 if scaled else 1.0,
     )
+    return (TextEncoder if alone else Seq2Seq)(c, change(c, spec))
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq | TextEncoder:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    return built(config, names, Config, (*ARCHITECTURES, "T5WithLMHeadModel"), ENCODERS)
 
 
 # By whether MLPs are gated, and there is no decoder.

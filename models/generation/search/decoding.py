@@ -30,7 +30,7 @@ _SESSIONS = 8  # the most that are kept: one for each width of single sentences
 def width_of(model: Seq2SeqLM, longest: int) -> int:
     """The padded width of sources of at most `longest` tokens, within the context."""
     step = STEP[runs_in_software(model.device)]
-    return max(min(-(-longest // step) * step, model.context_length), longest)
+    return max(min(-(-longest // step) * step, model.source_limit), longest)
 
 
 class DecodingSession:

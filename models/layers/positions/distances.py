@@ -75,7 +75,11 @@ class RelativeBias(nn.Embedding):
         query_positions = ops.arange(queries, device=weight.device).unsqueeze(1)
         if not isinstance(offset, int):
             query_positions = query_positions + offset.reshape(-1, 1, 1)
-        distance = ops.arange(keys, device=weight.device) - query_positions
+        return self.of_distance(ops.arange(keys, device=weight.device) - query_positions)
+
+    def of_distance(self, distance: Tensor) -> Tensor:
+        """(1 or batch, heads, queries, keys) of key minus query, (queries, keys) or with a batch."""
+        weight: Any = self.weight
         far = self.spec.farthest
         if self.both_ways:
             index = distance.clamp(min=-far, max=far) + far

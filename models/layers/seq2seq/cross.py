@@ -32,15 +32,27 @@ class MemoryAttention(nn.Module):
 
         turn: cos and sin of the angles that keys are rotated by.
         """
-        return self._split(self.spec.names.k, x, turn), self._split(self.spec.names.v, x)
+        return self.split(self.spec.names.k, x, turn), self.split(self.spec.names.v, x)
 
     def forward(
         self, x: Tensor, memory: tuple[Tensor, Tensor], turn: Turn = None, **options: Any
     ) -> Tensor:
         """(batch, length, width) -> the same; turn: of queries; options: see `ops.attention`."""
-        q = self._split(self.spec.names.q, x, turn)
-        y = ops.attention(q, *memory, scale=self.spec.scale, **options)
-        batch, length, _ = x.shape
+        return self.merged(self.attend(self.split(self.spec.names.q, x, turn), *memory, **options))
+
+    @property
+    def projections(self) -> tuple[str, str, str]:
+        """The names of the matrices of queries, keys and values."""
+        names = self.spec.names
+        return names.q, names.k, names.v
+
+    def attend(self, q: Tensor, k: Tensor, v: Tensor, **options: Any) -> Tensor:
+        """The values that queries get, (batch, heads, length, head_dim); see `ops.attention`."""
+        return ops.attention(q, k, v, scale=self.spec.scale, **options)
+
+    def merged(self, y: Tensor) -> Tensor:
+        """(batch, heads, length, head_dim) -> (batch, length, width) by the last matrix."""
+        batch, _, length, _ = y.shape
         out: Tensor = self.get_submodule(self.spec.names.out)(
             y.transpose(1, 2).reshape(batch, length, -1)
         )
@@ -49,11 +61,12 @@ class MemoryAttention(nn.Module):
     def weights(self, x: Tensor, keys: Tensor, heads: Sequence[int]) -> Tensor:
         """The softmax weights (batch, len(heads), length, keys) that these heads give to `keys`."""
         chosen = list(heads)
-        q, k = self._split(self.spec.names.q, x)[:, chosen], keys[:, chosen]
+        q, k = self.split(self.spec.names.q, x)[:, chosen], keys[:, chosen]
         scale = self.spec.head_dim**-0.5 if self.spec.scale is None else self.spec.scale
         return ops.softmax((q * scale) @ k.transpose(2, 3).to(q.dtype), -1)
 
-    def _split(self, name: str, x: Tensor, turn: Turn = None) -> Tensor:
+    def split(self, name: str, x: Tensor, turn: Turn = None) -> Tensor:
+        """(batch, length, width) by the matrix `name` -> (batch, heads, length, head_dim)."""
         batch, length, _ = x.shape
         y: Tensor = self.get_submodule(name)(x)
         y = y.reshape(batch, length, self.spec.heads, -1).transpose(1, 2)

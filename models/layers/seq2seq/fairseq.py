@@ -13,7 +13,13 @@ from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
-from rushlight.models.layers.seq2seq.spec import PositionSpec, Seq2SeqSpec, StackNames, StackSpec
+from rushlight.models.layers.seq2seq.spec import (
+    PositionSpec,
+    PromptSpec,
+    Seq2SeqSpec,
+    StackNames,
+    StackSpec,
+)
 
 
 @dataclass
@@ -38,11 +44,17 @@ class FairseqConfig:
 
 @dataclass(frozen=True)
 class Kind:
-    """How a family differs: where it normalises, and its positions."""
+    """How a family differs: where it normalises, and its positions.
+
+    positions_last: the decoder adds them to the normalised embedding. change: what is made of the
+    whole description.
+    """
 
     place: Literal["before", "after"]
     embedding_norm: bool
     positions: Callable[[FairseqConfig], PositionSpec]
+    positions_last: bool = False
+    change: Callable[[Any, Seq2SeqSpec], Seq2SeqSpec] = lambda c, spec: spec
 
 
 def _stack(c: FairseqConfig, kind: Kind, which: str, own_embedding: bool) -> StackSpec:
@@ -64,13 +76,20 @@ def _stack(c: FairseqConfig, kind: Kind, which: str, own_embedding: bool) -> Sta
         heads, heads, c.d_model // heads, True, True, names=AttentionNames(out="out_proj")
     )
     mlp = MLPSpec(inner, c.activation_function, False, True, names=MLPNames(up="fc1", down="fc2"))
-    return StackSpec(layers, attention, mlp, names)
+    prompts = None
+    if getattr(c, "use_prompt", False):
+        prompts = PromptSpec(getattr(c, "prompt_length", 1), getattr(c, "prompt_mid_dim", 1))
+    last = kind.positions_last and which == "decoder"
+    return StackSpec(layers, attention, mlp, names, positions_last=last, prompts=prompts)
 
 
 def fairseq_builder(
-    config_class: type[FairseqConfig], kind: Kind, architectures: Sequence[str]
+    config_class: type[FairseqConfig],
+    kind: Kind,
+    architectures: Sequence[str],
+    model: type[Seq2Seq] = Seq2Seq,
 ) -> Callable[[dict[str, Any], Collection[str]], Seq2Seq]:
-    """`build` of a family of this kind."""
+    """`build` of a family of this kind; model: the class of its models."""
 
     def build(config: dict[str, Any], names: Collection[str]) -> Seq2Seq:
         """The model of a checkpoint with these tensor names, on the meta device."""
@@ -84,22 +103,23 @@ def fairseq_builder(
         stored = (f"model.{stack}.embed_tokens.weight" in names for stack in ("encoder", "decoder"))
         apart = separate or (not c.tie_word_embeddings and all(stored))
         target = getattr(c, "decoder_vocab_size", None)
-        return Seq2Seq(
-            c,
-            Seq2SeqSpec(
-                target if separate and target else c.vocab_size,
-                c.d_model,
-                c.max_position_embeddings,
-                _stack(c, kind, "encoder", apart),
-                _stack(c, kind, "decoder", apart),
-                NormSpec("layer", 1e-5),
-                kind.place,
-                positions,
-                embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
-                tied=c.tie_word_embeddings,
-                logits_bias=any(name.endswith("final_logits_bias") for name in names),
-                source_vocab=c.vocab_size if separate else None,
-            ),
+        spec = Seq2SeqSpec(
+            target if separate and target else c.vocab_size,
+            c.d_model,
+            c.max_position_embeddings,
+            _stack(c, kind, "encoder", apart),
+            _stack(c, kind, "decoder", apart),
+            NormSpec("layer", 1e-5),
+            kind.place,
+            positions,
+            embedding_scale=math.sqrt(c.d_model) if c.scale_embedding else 1.0,
+            tied=c.tie_word_embeddings,
+            logits_bias=any(name.endswith("final_logits_bias") for name in names),
+            source_vocab=c.vocab_size if separate else None,
         )
+        # transformers 5 neither reads nor writes the encoder's prompts, which older files have.
+        if not any("encoder.self_attn_prompt." in name for name in names):
+            spec = replace(spec, encoder=replace(spec.encoder, prompts=None))
+        return model(c, kind.change(c, spec))
 
     return build

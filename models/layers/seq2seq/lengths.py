@@ -8,12 +8,16 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 
 
-def check_length(model: Any, ids: Tensor, held: int) -> None:
-    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens."""
-    if ids.ndim != 2 or held + ids.shape[1] > model.context_length:
+def check_length(model: Any, ids: Tensor, held: int, limit: int | None = None) -> None:
+    """Raise ValueError where ids (batch, length) do not fit the context after `held` tokens.
+
+    limit: the tokens of the context, where these are not the model's.
+    """
+    limit = model.context_length if limit is None else limit
+    if ids.ndim != 2 or held + ids.shape[1] > limit:
         raise ValueError(
             f"{model.config.model_type}: ids are {ids.shape}, after {held} earlier tokens; they "
-            f"must be (batch, length), {model.context_length} tokens in all"
+            f"must be (batch, length), {limit} tokens in all"
         )
 
 

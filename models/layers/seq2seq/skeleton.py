@@ -16,7 +16,9 @@ from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues, Sta
 from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.memory import Head, Memory, taken_rows
 from rushlight.models.generation.text_to_text import Seq2SeqLM
+from rushlight.models.layers.naming import put
 from rushlight.models.layers.seq2seq.lengths import begin_decoding, check_length
+from rushlight.models.layers.seq2seq.prompts import remembered
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames
 from rushlight.models.layers.seq2seq.stacks import StackContext, Stacked
 from rushlight.models.layers.seq2seq.untying import untie
@@ -29,11 +31,12 @@ class Seq2Seq(Stacked, Seq2SeqLM):
     def __init__(self, config: Any, spec: Seq2SeqSpec) -> None:
         self.config, self.spec = config, spec
         self.vocab_size, self.context_length = spec.vocab, spec.context
+        self.source_context = spec.encoder.context
         self.source_vocab_size = spec.vocab if spec.source_vocab is None else spec.source_vocab
         for stack, vocab in ((spec.encoder, spec.source_vocab), (spec.decoder, None)):
             self.put_stack(stack, spec.vocab if vocab is None else vocab)
         if not spec.tied:
-            self.lm_head = nn.Linear(spec.width, spec.vocab, bias=False)
+            put(self, spec.head, nn.Linear(spec.width, spec.vocab, bias=False))
         if spec.logits_bias:
             self.final_logits_bias = parameter(1, spec.vocab)
         self._sinusoids: Tensor | None = None
@@ -51,7 +54,7 @@ class Seq2Seq(Stacked, Seq2SeqLM):
             duplicates[f"{cross}.{names.relative}.weight"] = ""
         if spec.encoder.names.embedding != spec.decoder.names.embedding:
             duplicates[f"{StackNames.embedding}.weight"] = ""
-        return duplicates | ({"lm_head.weight": table} if spec.tied else {})
+        return duplicates | ({f"{spec.head}.weight": table} if spec.tied else {})
 
     def untie(self, name: str) -> dict[str, str]:
         """Give the head, or the embedding of a stack, a weight of its own."""
@@ -85,7 +88,7 @@ class Seq2Seq(Stacked, Seq2SeqLM):
 
     def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's hidden states (batch, length, width) of ids (batch, length)."""
-        check_length(self, ids, 0)
+        check_length(self, ids, 0, self.source_limit)
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
         return self._run(self.spec.encoder, ids, 0, StackContext({"mask": mask}))
 
@@ -94,7 +97,11 @@ class Seq2Seq(Stacked, Seq2SeqLM):
         stack = self.spec.decoder
         crosses = [layer.get_submodule(stack.names.cross) for layer in self._layers(stack)]
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
-        return Memory(tuple(cross.memory(hidden) for cross in crosses), mask)
+        memory = Memory(tuple(cross.memory(hidden) for cross in crosses), mask)
+        if stack.prompts is None:
+            return memory
+        prompts = self.get_submodule(f"{stack.names.base}.{stack.names.cross_prompt}")
+        return remembered(prompts(), memory)
 
     def decode(
         self,
@@ -123,7 +130,7 @@ class Seq2Seq(Stacked, Seq2SeqLM):
     def head_rows(self, ids: Array) -> Head | None:
         """Rows of the head, and of the bias, on the host; elsewhere a copy costs more."""
         names, bias = self.spec.decoder.names, None
-        table: Any = self.get_submodule(names.embedding) if self.spec.tied else self.lm_head
+        table: Any = self.get_submodule(names.embedding if self.spec.tied else self.spec.head)
         if self.spec.logits_bias:
             bias = self.final_logits_bias[0]
         plain = type(table) in (nn.Embedding, nn.Linear) and table.weight.device is HOST
@@ -141,7 +148,7 @@ class Seq2Seq(Stacked, Seq2SeqLM):
             table: Any = self.get_submodule(spec.decoder.names.embedding)
             out = ops.linear(hidden, table.weight)
         else:
-            out = self.lm_head(hidden)
+            out = self.get_submodule(spec.head)(hidden)
         if head is None and spec.logits_bias:
             bias = self.final_logits_bias[0]
         return out if bias is None else out + bias

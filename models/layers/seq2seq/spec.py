@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from rushlight.core import nn
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
@@ -15,7 +17,7 @@ from rushlight.models.layers.positions.distances import RelativeSpec
 class StackNames:
     """The checkpoint's names of the encoder or the decoder; `embedding` is a path from the root.
 
-    None: there is no such norm. `relative` is a path within attention.
+    types: a table whose first row is added to all tokens. None: there is no such norm or table. `relative` is a path within attention.
     """
 
     base: str
@@ -30,13 +32,28 @@ class StackNames:
     mlp_norm: str = "final_layer_norm"
     norm: str | None = None
     relative: str = "relative_attention_bias"
+    types: str | None = None
+    prompt: str = "self_attn_prompt"
+    cross_prompt: str = "cross_attn_prompt"
+
+
+@dataclass(frozen=True)
+class PromptSpec:
+    """Keys and values of `length` trained places, made by a network `inner` features wide."""
+
+    length: int
+    inner: int
 
 
 @dataclass(frozen=True)
 class StackSpec:
     """The encoder or the decoder; the names in `mlp` are paths within a layer.
 
-    recurrent: an SSRU is in place of self-attention.
+    recurrent: an SSRU is in place of self-attention. positions_last: positions are added to the
+    normalised embedding. prompts: what self-attention, and attention to the memory, see before all
+    tokens. leading: the name of a table whose rows come before all tokens, and how many there are. make:
+    what makes a layer in place of `stacks.Layer`, of which it is a kind. context: the
+    tokens that it takes, where that is not the model's. types: the rows of that table of names.
     """
 
     layers: int
@@ -44,6 +61,12 @@ class StackSpec:
     mlp: MLPSpec
     names: StackNames
     recurrent: bool = False
+    positions_last: bool = False
+    prompts: PromptSpec | None = None
+    leading: tuple[str, int] | None = None
+    make: Callable[[Seq2SeqSpec, StackSpec, int], nn.Module] | None = None
+    context: int | None = None
+    types: int = 1
 
 
 @dataclass(frozen=True)
@@ -65,7 +88,7 @@ class Seq2SeqSpec:
 
     place: "after" normalises the sum of each residual, "before" the input of each part. The scales
     multiply the embedding, and the decoder's output before the head. tied: the head shares the
-    decoder's embedding. logits_bias: the checkpoint has `final_logits_bias`.
+    decoder's embedding; else it is at the path `head`. logits_bias: the checkpoint has `final_logits_bias`.
     """
 
     vocab: int
@@ -80,5 +103,6 @@ class Seq2SeqSpec:
     embedding_scale: float = 1.0
     output_scale: float = 1.0
     tied: bool = True
+    head: str = "lm_head"
     logits_bias: bool = False
     source_vocab: int | None = None

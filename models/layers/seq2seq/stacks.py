@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -16,6 +16,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.positions.distances import RelativeBias
 from rushlight.models.layers.seq2seq.cross import MemoryAttention, Turn
+from rushlight.models.layers.seq2seq.prompts import Prompts, before, seeing
 from rushlight.models.layers.seq2seq.sinusoids import sinusoids
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec, StackNames, StackSpec
 from rushlight.models.layers.seq2seq.ssru import SSRU
@@ -26,7 +27,8 @@ class StackContext:
     """What every layer reads: masks and biases of scores, the cache, and the memory.
 
     watched: the heads of each layer whose weights of the memory are noted in `seen`. turn: cos and
-    sin that rotate queries and keys of self-attention.
+    sin that rotate queries and keys of self-attention. prompts: keys and values of each layer
+    before those of all tokens. shared: what a layer leaves for later ones.
     """
 
     options: dict[str, Any]
@@ -35,6 +37,8 @@ class StackContext:
     watched: Mapping[int, Sequence[int]] = field(default_factory=dict)
     seen: dict[int, Tensor] = field(default_factory=dict)
     turn: Turn = None
+    prompts: Sequence[tuple[Tensor, Tensor]] = ()
+    shared: dict[str, Tensor] = field(default_factory=dict)
 
 
 class Layer(nn.Module):
@@ -54,8 +58,12 @@ class Layer(nn.Module):
         if self.crosses:
             put(self, names.cross, MemoryAttention(spec.width, stack.attention))
             put(self, names.cross_norm, make_norm(spec.width, spec.norm))
-        put_mlp(self, spec.width, stack.mlp)
+        self.put_feed_forward()
         put(self, names.mlp_norm, make_norm(spec.width, spec.norm))
+
+    def put_feed_forward(self) -> None:
+        """Put the matrices of the feed-forward part."""
+        put_mlp(self, self.spec.width, self.stack.mlp)
 
     def relative(self) -> RelativeBias:
         """The module of relative positions."""
@@ -70,9 +78,13 @@ class Layer(nn.Module):
         for norm, block in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
             if block == self._cross and not self.crosses:
                 continue
-            y = block(self.get_submodule(norm)(x) if before else x, context, bias)
-            x = x + y if before else self.get_submodule(norm)(x + y)
+            y = block(self._normed(norm, x) if before else x, context, bias)
+            x = x + y if before else self._normed(norm, x + y)
         return x
+
+    def _normed(self, name: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(name)(x)
+        return out
 
     def _attention(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
         attention: Any = self.get_submodule(self.stack.names.attention)
@@ -84,7 +96,11 @@ class Layer(nn.Module):
             k, v = context.cache.write(self.number, context.options["q_offset"], k, v)
         if bias is not None:
             bias = bias[..., : k.shape[2]]
-        out: Tensor = attention(x, (k, v), context.turn, bias=bias, **context.options)
+        options = context.options
+        if context.prompts:
+            prompt = context.prompts[self.number]
+            (k, v), options = before(prompt, k, v), seeing(prompt[0].shape[2], options)
+        out: Tensor = attention(x, (k, v), context.turn, bias=bias, **options)
         return out
 
     def _cross(self, x: Tensor, context: StackContext, bias: Tensor | None) -> Tensor:
@@ -113,11 +129,22 @@ class Stacked(nn.Module):
         names, spec = stack.names, self.spec
         if names.embedding not in dict(self.named_modules()):
             put(self, names.embedding, nn.Embedding(vocab, spec.width))
-        layers = nn.ModuleList([Layer(spec, stack, i) for i in range(stack.layers)])
+        layers = nn.ModuleList([(stack.make or Layer)(spec, stack, i) for i in range(stack.layers)])
+        if stack.leading is not None:
+            put(
+                self, f"{names.base}.{stack.leading[0]}", nn.Embedding(stack.leading[1], spec.width)
+            )
+        if stack.prompts is not None:
+            for name in (names.prompt, names.cross_prompt)[: 1 + (stack is spec.decoder)]:
+                prompts = Prompts(spec.width, stack.prompts, stack.layers, stack.attention)
+                put(self, f"{names.base}.{name}", prompts)
         put(self, f"{names.base}.{names.layers}", layers)
         if spec.positions is not None and spec.positions.kind == "learned":
-            table = nn.Embedding(spec.context + spec.positions.offset, spec.width)
+            rows = (stack.context or spec.context) + spec.positions.offset
+            table = nn.Embedding(rows, spec.width)
             put(self, f"{names.base}.{names.positions}", table)
+        if names.types is not None:
+            put(self, f"{names.base}.{names.types}", nn.Embedding(stack.types, spec.width))
         for norm in (names.embedding_norm, names.norm):
             if norm is not None:
                 put(self, f"{names.base}.{norm}", make_norm(spec.width, spec.norm))
@@ -130,12 +157,18 @@ class Stacked(nn.Module):
     ) -> Tensor:
         names, cache = stack.names, context.cache
         x = self._embedded(stack, ids, offset)
+        if stack.prompts is not None:
+            context = replace(context, prompts=self.get_submodule(f"{names.base}.{names.prompt}")())
+        if stack.leading is not None:
+            first: Any = self.get_submodule(f"{names.base}.{stack.leading[0]}").weight
+            x = ops.cat([first.to(x.dtype).expand(x.shape[0], *first.shape), x], 1)
         keys = ids.shape[1] if cache is None else cache.capacity
         bias: Tensor | None = None
         for i, layer in enumerate(self._layers(stack)):
             if self.spec.relative is not None and (i == 0 or self.spec.relative.every_layer):
                 bias = layer.relative().bias(ids.shape[1], keys, offset)
             x = layer(x, context, bias)
+        x = x if stack.leading is None else x[:, stack.leading[1] :]
         if names.norm is not None:
             x = self.get_submodule(f"{names.base}.{names.norm}")(x)
         return x
@@ -146,6 +179,8 @@ class Stacked(nn.Module):
         x: Tensor = self.get_submodule(names.embedding)(ids)
         if spec.embedding_scale != 1:
             x = x * spec.embedding_scale
+        if names.embedding_norm is not None and stack.positions_last:
+            x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         if positions is not None:
             first = offset if isinstance(offset, int) else offset.unsqueeze(1)
             if positions.padding is None:
@@ -155,7 +190,10 @@ class Stacked(nn.Module):
                 real = (ids != positions.padding).long()
                 positions_of_ids = (ops.cumsum(real, 1) + first) * real + positions.padding
             x = x + self._position_rows(names, positions_of_ids).to(x.dtype)
-        if names.embedding_norm is not None:
+        if names.types is not None:
+            kinds: Any = self.get_submodule(f"{names.base}.{names.types}").weight
+            x = x + kinds[0].to(x.dtype)
+        if names.embedding_norm is not None and not stack.positions_last:
             x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         return x
 

@@ -9,13 +9,12 @@ from rushlight.core import nn
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec
 
-HEAD = "lm_head.weight"
-
 
 @nn.layers_on("meta")
 def untie(model: Any, name: str) -> dict[str, str]:
     """Give the head, or the embedding of a stack, a weight of its own; see `Model.untie`."""
     spec: Seq2SeqSpec = model.spec
+    head = f"{spec.head}.weight"
     values, table = {name: name}, f"{spec.decoder.names.embedding}.weight"
     changes: dict[str, Any] = {}
     for which, stack in (("encoder", spec.encoder), ("decoder", spec.decoder)):
@@ -25,9 +24,9 @@ def untie(model: Any, name: str) -> dict[str, str]:
             put(model, path, nn.Embedding(rows or spec.vocab, spec.width))
             changes[which] = replace(stack, names=replace(stack.names, embedding=path))
             if which == "decoder" and spec.tied:  # the head stays with the table of both
-                values[HEAD] = table
-    if HEAD in values:
-        model.lm_head = nn.Linear(spec.width, spec.vocab, bias=False)
+                values[head] = table
+    if head in values:
+        put(model, spec.head, nn.Linear(spec.width, spec.vocab, bias=False))
         changes["tied"] = False
     model.spec = replace(spec, **changes)
     return values

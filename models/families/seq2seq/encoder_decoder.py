@@ -1,0 +1,72 @@
+"""Encoder-decoders of two models (Rothe et al., 2019): any encoder here, and BERT or RoBERTa."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families import family_of
+from rushlight.models.families.encoder import bert, roberta
+from rushlight.models.families.family import Family
+from rushlight.models.layers.encoder import Encoder
+from rushlight.models.layers.seq2seq.two_models import HeadOfWords, TwoModels, decoder_of
+
+ARCHITECTURES = ("EncoderDecoderModel",)
+# The decoders, with the names of their base and heads.
+DECODERS: dict[str, Any] = {"bert": bert} | dict.fromkeys(roberta.FAMILY.model_types, roberta)
+# Said of decoders alone.
+_ROLE = {"is_decoder": True, "add_cross_attention": True, "cross_attention_hidden_size": None}
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    encoder: Any = field(default_factory=dict)
+    decoder: Any = field(default_factory=dict)
+    tie_word_embeddings: bool = True
+    model_type: str = "encoder-decoder"
+    neutral = {"hidden_size": (), "vocab_size": (), "cross_attention_hidden_size": ()}
+
+
+def _object(c: Config, name: str) -> dict[str, Any]:
+    given = getattr(c, name)
+    if not isinstance(given, Mapping):
+        raise FormatError(f"config.json: {name} is {brief(given)}; it must be an object")
+    return {key: value for key, value in given.items() if key != "architectures"}
+
+
+def _encoder(c: Config, names: Collection[str]) -> Encoder:
+    told = _object(c, "encoder")
+    within = [n.removeprefix("encoder.") for n in names if n.startswith("encoder.")]
+    model = family_of(told.get("model_type"), "config.json: encoder.model_type").build(told, within)
+    if not isinstance(model, Encoder):
+        raise FormatError(f"config.json: encoder.model_type {told['model_type']!r} is no encoder")
+    return model
+
+
+def build(config: dict[str, Any], names: Collection[str]) -> TwoModels:
+    """The model of a checkpoint with these tensor names, on the meta device."""
+    c = read_config(Config, config, ARCHITECTURES)
+    told = _object(c, "decoder")
+    for key, value in _ROLE.items():
+        choose(f"decoder.{key}", told.pop(key, value), (value,))
+    kind = told.get("model_type")
+    choose("decoder.model_type", kind, tuple(DECODERS))
+    module = DECODERS[str(kind)]
+    known = read_config(module.Config, told)
+    base = f"decoder.{module.BASE_PREFIX.removesuffix('.')}"
+    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings)
+    return TwoModels(c, _encoder(c, names), decoder_of(module.describe(known, False), base), head)
+
+
+FAMILY = Family(
+    model_types=("encoder-decoder",),
+    tasks=("text2text-generation", "summarization", "translation"),
+    architectures=ARCHITECTURES,
+    config=Config,
+    build=build,
+)

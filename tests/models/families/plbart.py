@@ -1,0 +1,12 @@
+"""Rows of plbart."""
+
+from typing import Any
+
+KIND = "text_to_text"
+
+
+def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The class of transformers and config.json of each row; `t` is families.py."""
+    return {
+        "plbart": ("PLBartForConditionalGeneration", t.bart("plbart", scale_embedding=True)),
+    }
