@@ -14,7 +14,6 @@ from rushlight.models.gguf.weights import Weight
 from rushlight.models.layers.decoder import DecoderNames
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
 from rushlight.models.layers.seq2seq.text_encoder import TextEncoder
-from rushlight.models.layers.seq2seq.untying import HEAD
 from rushlight.models.model import Model
 
 _CONTEXT = 512  # llama.cpp reserves memory for so many tokens; positions are relative
@@ -96,7 +95,7 @@ def once(model: Model, weights: list[Weight]) -> list[Weight]:
         if same and same in by_name:
             pair = (floats(by_name[n].read()).numpy() for n in (name, same))
             if not np.array_equal(*pair):
-                if name != HEAD:
+                if not isinstance(model, Seq2Seq) or name != f"{model.spec.head}.weight":
                     raise LoadError(f"{name} differs from {same}, which GGUF cannot say")
                 model.untie(name)
                 continue
