@@ -91,8 +91,6 @@ class AttentionSpec:
     heads: int
     kv_heads: int
     head_dim: int
-    value_dim: int | None = None
-    value_scale: float = 1.0
     bias: bool = False
     out_bias: bool = False
     key_bias: bool | None = None
@@ -120,6 +118,8 @@ class AttentionSpec:
     keys_of: int | None = None
     lends: bool = False
     scales: tuple[float, float] = (1.0, 1.0)
+    value_dim: int | None = None
+    value_scale: float = 1.0
     causal: bool = True
     names: AttentionNames = AttentionNames()
 
