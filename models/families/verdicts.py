@@ -32,11 +32,9 @@ _REASONS = (
     ("text_recognition table_recognition", "texts and tables in pictures are not supported yet"),
     ("table_question_answering", "tables are not supported yet"),
     ("seq_to_seq_causal_lm", "this model of text to text has no family yet"),
-    (
-        "masked_lm text_encoding multiple_choice question_answering",
-        "this encoder has no family yet",
-    ),
+    ("masked_lm", "this encoder has no family yet"),
     ("causal_lm", "this language model has no family yet"),
+    ("text_encoding multiple_choice question_answering", "this encoder has no family yet"),
     ("token_classification decision", "this classifier has no family yet"),
     (
         "image image_classification object_detection semantic_segmentation mask_generation "
