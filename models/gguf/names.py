@@ -56,7 +56,7 @@ UNREAD = {
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
 # Types of keys that are no fields of a configuration.
-_TYPES = {"pattern": "Any", "is_causal": "bool"}
+_TYPES = {"pattern": "Any", "temperature": "float", "sections": "Any", "is_causal": "bool"}
 # The first token of an answer, a key of both config.json and metadata.
 START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
@@ -305,7 +305,10 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
         scaling[ours] = metadata.get(f"{key}.{theirs}")
     if isinstance(more := metadata.get(f"{key}.yarn_log_multiplier"), float):
         _only(f"{key}.attn_factor", share)
-        scaling["mscale"] = scaling["mscale_all_dim"] = float(np.float32(more)) * 10
+        shared = float(np.float32(more))
+        # The converter has a tenth of it for deepseek2, and llama.cpp takes 1 for the other one.
+        by = (1.0, shared) if name == "mistral3" else (shared * 10, shared * 10)
+        scaling["mscale"], scaling["mscale_all_dim"] = by
     elif share != 1:
         scaling["attention_factor"] = share * (0.1 * math.log(factor) + 1)
     return {k: v for k, v in scaling.items() if v is not None}
