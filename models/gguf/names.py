@@ -19,7 +19,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, architecture_of
-from rushlight.models.gguf.pooling import pooling_files
+from rushlight.models.gguf.pooling import RANK, pooling_files
 
 Metadata = Mapping[str, Any]
 # Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
@@ -76,6 +76,7 @@ def as_checkpoint(
     kinds = {
         f"{name}/experts": isinstance(count, int) and count,
         f"{name}/sigmoid": gate == 2,
+        f"{name}/rank": metadata.get(f"{name}.pooling_type") == RANK,
         f"{name}/gated": "enc.blk.0.ffn_gate.weight" in tensors,
     }
     kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
@@ -84,7 +85,13 @@ def as_checkpoint(
     _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
     width = metadata.get(f"{name}.embedding_length")
-    files, rest = pooling_files(str(name), metadata, tensors, width if type(width) is int else 0)
+    files, rest = pooling_files(
+        str(name),
+        metadata,
+        tensors,
+        width if type(width) is int else 0,
+        ranks=str(kind).endswith("/rank"),
+    )
     used = {n: t for n, t in rest.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in used.items()}
     config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
@@ -94,7 +101,7 @@ def as_checkpoint(
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
-    read = {"architectures", "is_causal", *(field.name for field in fields(family.config))}
+    read = {"architectures", "is_causal", "num_labels", *(field.name for field in fields(family.config))}
     config = {key: value for key, value in config.items() if key in read}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")

@@ -22,7 +22,7 @@ from rushlight.models.sentence_modules import poolings_of, read_list
 
 # llama.cpp's numbers of poolings, and their names in sentence-transformers' files.
 POOLINGS = {1: "mean_tokens", 2: "cls_token", 3: "lasttoken"}
-_NONE, _RANK = 0, 4
+_NONE, RANK = 0, 4
 # Projections of pooled vectors, in order, and the architectures that have them in llama.cpp.
 DENSE = ("dense_2", "dense_3")
 _PROJECTED = ("gemma-embedding",)
@@ -30,16 +30,22 @@ _TYPE = "sentence_transformers.models."
 
 
 def pooling_files(
-    name: str, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], width: int
+    name: str,
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    width: int,
+    ranks: bool,
 ) -> tuple[dict[str, bytes], dict[str, Tensor]]:
     """(files of sentence-transformers, the tensors that are no projections of pooled vectors).
 
-    Without a pooling there are no files. FormatError for one of another kind, and for projections
-    that do not fit vectors of `width`.
+    Without a pooling there are no files, nor of a model that `ranks` texts. FormatError for one of
+    another kind, and for projections that do not fit vectors of `width`.
     """
     rest = {n: t for n, t in tensors.items() if n.partition(".")[0] not in DENSE}
     kind = metadata.get(f"{name}.pooling_type", _NONE)
-    if kind == _RANK:
+    if kind == RANK and ranks:
+        return {}, rest
+    if kind == RANK:
         raise FormatError(
             f"{name}.pooling_type is 4, of a model that ranks texts, which is not supported; "
             "supported: 0, 1, 2, 3",

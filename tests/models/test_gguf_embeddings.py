@@ -168,10 +168,31 @@ def test_a_vocabulary_of_t5(table: ModuleType, tmp_path: Path, llama_cpp: Any) -
     assert options["decoder_start_token_id"] == 0 and options["eos_token_id"] == [1]
 
 
+def test_what_ranks_texts(table: ModuleType, tmp_path: Path, llama_cpp: Any) -> None:
+    file = tmp_path / "x.gguf"
+    dequantize(checkpoint(table.encoder("bert"), table, tmp_path / "m"), file, type="f32")
+    tensors, metadata = load_gguf(file)
+    sizes = {"cls.weight": (24, 24), "cls.bias": (24,), "cls.output.weight": (1, 24)}
+    sizes["cls.output.bias"] = (1,)
+    tensors |= {n: rl.tensor(table.values_of(n, s)) for n, s in sizes.items()}
+    types: dict[type, Any] = {int: np.uint32, float: np.float32}
+    told = {n: types.get(type(v), lambda same: same)(v) for n, v in metadata.items()}
+    save_gguf(tensors, file, told | {"bert.pooling_type": np.uint32(4)}, overwrite=True)
+    m: Any = rl.models.load(file)
+    assert m.labels == ("LABEL_0",) and "text-classification" in m.tasks
+    ids = table.ids_of(50)
+    with rl.no_grad():
+        ours = m.logits(rl.tensor(ids)).numpy()[0]
+    with llama_cpp.model(file, context=64) as theirs:
+        found = theirs.embedding(ids[0])[:1]
+    assert ours.shape == (1,) and abs(found - ours)[0] < 3e-3 * max(1, abs(ours[0]))
+    with pytest.raises(rl.LoadError, match="BertForSequenceClassification cannot be written"):
+        dequantize(m, tmp_path / "y.gguf", type="f32")
+
+
 @pytest.mark.parametrize(
     ("key", "value", "lost"),
     [
-        ("pooling_type", 4, "pooling_type is 4, of a model that ranks texts"),
         ("pooling_type", 7, "pooling_type is 7, which is not supported; supported: 0, 1, 2, 3"),
         ("attention.causal", True, "attention.causal is True, which is not supported of encoders"),
     ],
