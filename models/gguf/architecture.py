@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -240,6 +240,24 @@ class Architecture:
                 f"the file holds a tensor {name!r:.100}, which {self.model_type} does not have"
             )
         return f"{target.format(number)}.{kind}"
+
+
+def by_sections(of: Architecture) -> Architecture:
+    """That of language models beside `of` that see pictures: of texts their positions are equal.
+
+    Pairs of features rotate by time, height and width, in sections; a fourth would not rotate.
+    """
+
+    def adjust(config: dict[str, Any]) -> None:
+        sections = config.pop("sections", None)
+        numbers = sections.tolist() if isinstance(sections, np.ndarray) else sections
+        if not isinstance(numbers, list) or any(numbers[3:]):
+            raise FormatError(
+                f"rope.dimension_sections is {brief(numbers)}; supported: three sections and a 0"
+            )
+        of.adjust(config)
+
+    return replace(of, keys={**of.keys, "sections": "rope.dimension_sections"}, adjust=adjust)
 
 
 def kind_of(family: Family, model: Any) -> str:

@@ -26,7 +26,7 @@ from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
 from rushlight.core.io.text.tokenizer import NativeTokenizer
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
-from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.io.weights.safetensors import open_tables, safetensors_bytes
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints import matching, prefixes
@@ -44,12 +44,13 @@ from rushlight.models.gguf.architecture import (
     kind_of,
 )
 from rushlight.models.gguf.names import FACTORS, START, as_checkpoint
-from rushlight.models.gguf.pooling import pooling_metadata
+from rushlight.models.gguf.pooling import pooling_parts
 from rushlight.models.gguf.rotary import rope_of
 from rushlight.models.gguf.shapes import rotary_of, shape_of
 from rushlight.models.gguf.stacks import once, start_of
 from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
 from rushlight.models.model import Model
+from rushlight.models.saving import STEPS
 from rushlight.models.small_files import small_json
 
 # Keys that the configuration of no family has.
@@ -98,11 +99,14 @@ def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]
     weights = [
         Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
         for name, t in model.state_dict().items()
+        if not name.startswith(STEPS)
     ]
     if "modules.json" in model.files:
         after = getattr(model, "after", None)
         files |= {n: data for n, data in model.files.items() if n.endswith("/config.json")}
         files |= {"modules.json": model.files["modules.json"], **(after.files if after else {})}
+        for folder, module in (after.weights if after else {}).items():
+            files[f"{folder}/model.safetensors"] = safetensors_bytes(module.state_dict())
     yield as_gguf(files, weights, str(model.config.model_type))
 
 
@@ -138,11 +142,17 @@ def as_gguf(
         metadata[f"{PREFIX}token_type_count"] = np.uint32(max(model.spec.types, 1))
     else:
         metadata |= _stops(metadata, files, model)
-    metadata |= pooling_metadata(kind, files) | start_of(kind, model, config)
+    pooling, projections = pooling_parts(kind, files)
+    metadata |= pooling | start_of(kind, model, config)
+    written += [Weight(n, t.dtype, t.shape, partial(_same, t)) for n, t in projections.items()]
     keys, factors = rope_of(kind, model)
     metadata, written = metadata | keys, [*written, *factors]
     _check_reads_back(model, architecture, metadata, written)
     return metadata, written
+
+
+def _same(t: Tensor) -> Tensor:
+    return t
 
 
 def _of_body(family: Family, config: dict[str, Any], weights: Sequence[Weight]) -> list[Weight]:

@@ -19,7 +19,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, architecture_of
-from rushlight.models.gguf.pooling import pooling_files
+from rushlight.models.gguf.pooling import RANK, pooling_files
 
 Metadata = Mapping[str, Any]
 # Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
@@ -56,7 +56,7 @@ UNREAD = {
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
 # Types of keys that are no fields of a configuration.
-_TYPES = {"pattern": "Any", "is_causal": "bool"}
+_TYPES = {"pattern": "Any", "temperature": "float", "sections": "Any", "is_causal": "bool"}
 # The first token of an answer, a key of both config.json and metadata.
 START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
@@ -76,6 +76,7 @@ def as_checkpoint(
     kinds = {
         f"{name}/experts": isinstance(count, int) and count,
         f"{name}/sigmoid": gate == 2,
+        f"{name}/rank": metadata.get(f"{name}.pooling_type") == RANK,
         f"{name}/gated": "enc.blk.0.ffn_gate.weight" in tensors,
     }
     kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
@@ -84,7 +85,13 @@ def as_checkpoint(
     _check_unread(str(name), metadata, {*{**KEYS, **architecture.keys}.values()})
     metadata, tensors = _without_predicted(str(name), metadata, tensors)
     width = metadata.get(f"{name}.embedding_length")
-    files, rest = pooling_files(str(name), metadata, tensors, width if type(width) is int else 0)
+    files, rest = pooling_files(
+        str(name),
+        metadata,
+        tensors,
+        width if type(width) is int else 0,
+        ranks=str(kind).endswith("/rank"),
+    )
     used = {n: t for n, t in rest.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in used.items()}
     config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
@@ -94,7 +101,7 @@ def as_checkpoint(
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
-    read = {"architectures", "is_causal", *(field.name for field in fields(family.config))}
+    read = {"architectures", "is_causal", "num_labels", *(field.name for field in fields(family.config))}
     config = {key: value for key, value in config.items() if key in read}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")
@@ -305,7 +312,10 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
         scaling[ours] = metadata.get(f"{key}.{theirs}")
     if isinstance(more := metadata.get(f"{key}.yarn_log_multiplier"), float):
         _only(f"{key}.attn_factor", share)
-        scaling["mscale"] = scaling["mscale_all_dim"] = float(np.float32(more)) * 10
+        shared = float(np.float32(more))
+        # The converter has a tenth of it for deepseek2, and llama.cpp takes 1 for the other one.
+        by = (1.0, shared) if name == "mistral3" else (shared * 10, shared * 10)
+        scaling["mscale"], scaling["mscale_all_dim"] = by
     elif share != 1:
         scaling["attention_factor"] = share * (0.1 * math.log(factor) + 1)
     return {k: v for k, v in scaling.items() if v is not None}

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, LoadError, brief
+from rushlight.core.io import load
 from rushlight.core.io.weights.safetensors import safetensors_bytes
+from rushlight.core.io.weights.source import BytesSource
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import parse_object
 from rushlight.models.gguf.architecture import floats
@@ -20,23 +22,30 @@ from rushlight.models.sentence_modules import poolings_of, read_list
 
 # llama.cpp's numbers of poolings, and their names in sentence-transformers' files.
 POOLINGS = {1: "mean_tokens", 2: "cls_token", 3: "lasttoken"}
-_NONE, _RANK = 0, 4
-# Projections of pooled vectors, in order.
+_NONE, RANK = 0, 4
+# Projections of pooled vectors, in order, and the architectures that have them in llama.cpp.
 DENSE = ("dense_2", "dense_3")
+_PROJECTED = ("gemma-embedding",)
 _TYPE = "sentence_transformers.models."
 
 
 def pooling_files(
-    name: str, metadata: Mapping[str, Any], tensors: Mapping[str, Tensor], width: int
+    name: str,
+    metadata: Mapping[str, Any],
+    tensors: Mapping[str, Tensor],
+    width: int,
+    ranks: bool,
 ) -> tuple[dict[str, bytes], dict[str, Tensor]]:
     """(files of sentence-transformers, the tensors that are no projections of pooled vectors).
 
-    Without a pooling there are no files. FormatError for one of another kind, and for projections
-    that do not fit vectors of `width`.
+    Without a pooling there are no files, nor of a model that `ranks` texts. FormatError for one of
+    another kind, and for projections that do not fit vectors of `width`.
     """
     rest = {n: t for n, t in tensors.items() if n.partition(".")[0] not in DENSE}
     kind = metadata.get(f"{name}.pooling_type", _NONE)
-    if kind == _RANK:
+    if kind == RANK and ranks:
+        return {}, rest
+    if kind == RANK:
         raise FormatError(
             f"{name}.pooling_type is 4, of a model that ranks texts, which is not supported; "
             "supported: 0, 1, 2, 3",
@@ -50,7 +59,8 @@ def pooling_files(
         if len(rest) != len(tensors):
             raise FormatError(f"{name}.pooling_type is 0, but the file has projections of vectors")
         return {}, rest
-    modules, files = ["Transformer", "Pooling"], {}
+    modules = ["Transformer", "Pooling"]
+    files: dict[str, dict[str, Any]] = {}
     pooling = {f"pooling_mode_{n}": n == POOLINGS[kind] for n in POOLINGS.values()}
     files["1_Pooling/config.json"] = {"word_embedding_dimension": width, **pooling}
     stored: dict[str, bytes] = {}
@@ -74,35 +84,58 @@ def pooling_files(
             )
         modules.append("Dense")
     modules.append("Normalize")
-    listed = [
-        {"idx": i, "name": str(i), "path": f"{i}_{kind}" if i else "", "type": _TYPE + kind}
-        for i, kind in enumerate(modules)
+    listed: list[dict[str, Any]] = [
+        {"idx": i, "name": str(i), "path": f"{i}_{of}" if i else "", "type": _TYPE + of}
+        for i, of in enumerate(modules)
     ]
     made: dict[str, Any] = {"modules.json": listed, **files}
     return {n: json.dumps(v).encode() for n, v in made.items()} | stored, rest
 
 
-def pooling_metadata(kind: str, files: Mapping[str, bytes]) -> dict[str, Any]:
-    """The pooling that modules.json says. LoadError for modules that GGUF does not have."""
-    if "modules.json" not in files:
-        return {}
+def pooling_parts(
+    kind: str, files: Mapping[str, bytes]
+) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    """(metadata, projections by their names in GGUF) of the modules that modules.json says.
+
+    LoadError for modules that GGUF does not have.
+    """
     metadata: dict[str, Any] = {}
-    for module in read_list(files)[1:]:
+    tensors: dict[str, Tensor] = {}
+    for module in read_list(files)[1:] if "modules.json" in files else ():
         of, path = str(module.get("type", "")).rpartition(".")[2], module.get("path") or ""
-        told = f"{path}/config.json"
+        told = parse_object(name, files[name]) if (name := f"{path}/config.json") in files else {}
         numbers = {name: number for number, name in POOLINGS.items()}
-        if of == "Pooling" and told in files:
-            named = poolings_of(parse_object(told, files[told]))
-            if len(named) == 1 and named[0] in numbers:
-                metadata[f"{kind}.pooling_type"] = np.uint32(numbers[named[0]])
-                continue
+        if of == "Pooling":
+            named = poolings_of(told)
+            if len(named) != 1 or named[0] not in numbers:
+                raise LoadError(
+                    f"{name}: pooling by {', '.join(named)} cannot be written as GGUF; supported: "
+                    f"one of {', '.join(numbers)}"
+                )
+            metadata[f"{kind}.pooling_type"] = np.uint32(numbers[named[0]])
+        elif of == "Dense" and kind in _PROJECTED and metadata and len(tensors) < len(DENSE):
+            dense = DENSE[len(tensors)]
+            tensors[f"{dense}.weight"] = _projection(path, told, files)
+            for end in ("in", "out"):
+                metadata[f"{kind}.{dense}_feat_{end}"] = np.uint32(told[f"{end}_features"])
+        elif of not in ("Normalize", "Dropout"):  # llama.cpp's tools normalise
             raise LoadError(
-                f"{told}: pooling by {', '.join(named)} cannot be written as GGUF; supported: "
-                f"one of {', '.join(numbers)}"
-            )
-        if of not in ("Normalize", "Dropout"):  # llama.cpp's tools normalise
-            raise LoadError(
-                f"modules.json: {of} cannot be written as GGUF; supported: Pooling, Normalize",
+                f"modules.json: {of} cannot be written as GGUF of {kind}; supported: Pooling, "
+                f"Normalize{', Dense' * (kind in _PROJECTED)}",
                 hint="use the folder itself",
             )
-    return metadata
+    return metadata, tensors
+
+
+def _projection(path: str, told: Mapping[str, Any], files: Mapping[str, bytes]) -> Tensor:
+    """The matrix of a Dense module without activation, bias and residual."""
+    act = str(told.get("activation_function", "Tanh")).rpartition(".")[2]
+    data = files.get(f"{path}/model.safetensors")
+    if act != "Identity" or told.get("bias", True) or told.get("use_residual") or data is None:
+        raise LoadError(
+            f"{path}/config.json: a projection with {act}, a bias or a residual, or without "
+            "model.safetensors, cannot be written as GGUF",
+            hint="use the folder itself",
+        )
+    weight: Tensor = load(BytesSource(bytearray(data), path))["linear.weight"]
+    return weight

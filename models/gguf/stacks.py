@@ -93,8 +93,8 @@ def once(model: Model, weights: list[Weight]) -> list[Weight]:
         if name not in by_name or name in known:
             continue
         if same and same in by_name:
-            pair = (floats(by_name[n].read()).numpy() for n in (name, same))
-            if not np.array_equal(*pair):
+            one, other = (floats(by_name[n].read()).numpy() for n in (name, same))
+            if not np.array_equal(one, other):
                 if not isinstance(model, Seq2Seq) or name != f"{model.spec.head}.weight":
                     raise LoadError(f"{name} differs from {same}, which GGUF cannot say")
                 model.untie(name)

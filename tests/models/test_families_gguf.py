@@ -390,6 +390,88 @@ def test_keys_that_change_numbers_in_llama_cpp_are_refused(
     from_gguf({**metadata, f"{name}.no_such_key": 3, f"{name}.attention.beads": "x"}, tensors)
 
 
+_SECTIONS = {"rope.dimension_sections": np.array([1, 1, 2, 0], np.int32)}
+_MOE = {"head_dim": 8, "num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 24}
+_YARN = {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 16}
+# Architectures, the configurations that they mean, and their further keys.
+_ALIASES: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
+    ("qwen2vl", {"model_type": "qwen2"}, _SECTIONS),
+    ("qwen3vl", {"model_type": "qwen3", "head_dim": 8}, _SECTIONS),
+    ("qwen3vlmoe", {"model_type": "qwen3_moe", "norm_topk_prob": True, **_MOE}, _SECTIONS),
+    ("internlm2", {"model_type": "llama"}, {}),
+    ("xverse", {"model_type": "llama"}, {}),
+    ("baichuan", {"model_type": "llama", "num_hidden_layers": 32}, {}),
+    ("mistral3", {"model_type": "llama", "rope_parameters": _YARN},
+        {"rope.scaling.yarn_log_multiplier": np.float32(0.7)}),
+    ("minicpm", {"model_type": "granite", "embedding_multiplier": 9.0, "logits_scaling": 3.0,
+        "residual_multiplier": 0.3, "attention_multiplier": 8**-0.5}, {"attention.scale": None}),
+    ("orion", {"model_type": "stablelm", "partial_rotary_factor": 1.0}, {}),
+]  # fmt: skip
+
+
+def renamed(
+    kind: str, config: dict[str, Any], keys: dict[str, Any], table: ModuleType, place: Path
+) -> tuple[dict[str, rl.Tensor], dict[str, Any]]:
+    """A random checkpoint as a file of the architecture `kind`, y.gguf: tensors and metadata."""
+    made = random_folder(table.sized(config["model_type"]) | config, table, place / "model")
+    dequantize(made, place / "x.gguf", type="f32")
+    tensors, given = load_gguf(place / "x.gguf")
+    types: dict[type, Any] = {int: np.uint32, float: np.float32}
+    old = f"{given['general.architecture']}."
+    metadata = {
+        kind + name[len(old) - 1 :] if name.startswith(old) else name: types.get(
+            type(value), lambda same: same
+        )(value)
+        for name, value in given.items()
+    } | {f"{kind}.{name}": value for name, value in keys.items()}
+    metadata["general.architecture"] = kind
+    told = {name: value for name, value in metadata.items() if value is not None}
+    save_gguf(tensors, place / "y.gguf", told)
+    return load_gguf(place / "y.gguf")
+
+
+@pytest.mark.parametrize(("kind", "config", "keys"), _ALIASES)
+def test_other_names_of_families_mean_what_llama_cpp_reads(
+    kind: str,
+    config: dict[str, Any],
+    keys: dict[str, Any],
+    table: ModuleType,
+    tmp_path: Path,
+    llama_cpp: Any,
+) -> None:
+    tensors, metadata = renamed(kind, config, keys, table, tmp_path)
+    assert both(tmp_path / "y.gguf", table, llama_cpp)[1] < 1.5e-3
+    known: Any = from_gguf(metadata, tensors).config
+    assert known.model_type == config["model_type"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "key", "value", "lost"),
+    [
+        ("qwen2vl", "rope.dimension_sections", [1, 1, 1, 1], r"sections is \[1, 1, 1, 1\]; supp"),
+        ("baichuan", "block_count", 3, "baichuan.block_count is 3, which is not supported"),
+        ("mistral3", "attention.temperature_scale", 0.1, "temperature_scale is 0.1, which is not"),
+    ],
+)
+def test_what_other_names_mean_and_is_not_read_is_refused(
+    kind: str, key: str, value: Any, lost: str, table: ModuleType, tmp_path: Path
+) -> None:
+    config = next(config for name, config, _ in _ALIASES if name == kind)
+    few = {k: v for k, v in config.items() if k != "num_hidden_layers"}
+    tensors, metadata = renamed(kind, few, _SECTIONS, table, tmp_path)
+    with pytest.raises(rl.FormatError, match=lost):
+        from_gguf(metadata | {f"{kind}.{key}": value}, tensors)
+
+
+def test_files_of_minicpm_without_multipliers(table: ModuleType, tmp_path: Path) -> None:
+    config = {"model_type": "granite", "attention_multiplier": 8**-0.5}
+    none = ("embedding_scale", "residual_scale", "logit_scale", "attention.scale")
+    tensors, metadata = renamed("minicpm", config, dict.fromkeys(none), table, tmp_path)
+    spec: Any = from_gguf(metadata, tensors).spec
+    assert (spec.embedding_scale, spec.logits_scale) == (12, 256 / 48)
+    assert abs(spec.residual_scale - 1.4 / 3**0.5) < 1e-6
+
+
 def test_corrections_of_softmax_scores_are_refused(table: ModuleType, tmp_path: Path) -> None:
     """llama.cpp chooses experts by softmax scores with the corrections; no family here does."""
     file = tmp_path / "x.gguf"

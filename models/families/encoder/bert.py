@@ -104,6 +104,16 @@ JINA = encoder_architecture(
     fits=lambda model: model.spec.alibi and model.spec.gated,
 )
 
+# What ranks texts: the pooler may be of another family's head, as of XLM-RoBERTa's rerankers.
+RANK = encoder_architecture(
+    "bert",
+    "BertForSequenceClassification",
+    EncoderNames(),
+    keys=KEYS,
+    parts={"cls": "pooler.dense", "cls.output": "classifier"},
+)
+RANK = replace(RANK, rows={**RANK.rows, "num_labels": "classifier.weight"})
+
 FAMILY = Family(
     model_types=("bert",),
     tasks=("feature-extraction",),
@@ -112,7 +122,7 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
-    gguf_types=("bert", "jina-bert-v2"),
+    gguf_types=("bert", "bert/rank", "jina-bert-v2"),
     gguf=GGUF,
-    gguf_others={"jina-bert-v2": JINA},
+    gguf_others={"bert/rank": RANK, "jina-bert-v2": JINA},
 )

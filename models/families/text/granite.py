@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.family import Family
@@ -52,6 +53,17 @@ GGUF = Architecture(
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )
 
+
+def minicpm(config: dict[str, Any]) -> None:
+    """MiniCPM (Hu et al., 2024) has the first one's multipliers, where a file says none."""
+    heads = max(config["num_attention_heads"], 1)
+    head = config.get("head_dim") or config["hidden_size"] // heads
+    config.setdefault("embedding_multiplier", 12.0)
+    config.setdefault("residual_multiplier", 1.4 / max(config["num_hidden_layers"], 1) ** 0.5)
+    config.setdefault("logits_scaling", config["hidden_size"] / 256)
+    config.setdefault("attention_multiplier", max(head, 1) ** -0.5)
+
+
 FAMILY = Family(
     model_types=("granite",),
     tasks=("text-generation", "chat"),
@@ -59,6 +71,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("granite",),
+    gguf_types=("granite", "minicpm"),
     gguf=GGUF,
+    gguf_others={"minicpm": replace(GGUF, adjust=minicpm)},
 )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.family import Family
 from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.gguf.encoders import embedding_architecture
@@ -72,6 +73,28 @@ GGUF = Architecture(
     transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
 )
 
+
+def smaller(config: dict[str, Any]) -> None:
+    """Baichuan's larger model has no rotary positions; llama.cpp knows models by their layers."""
+    if config["num_hidden_layers"] != 32:
+        raise FormatError(
+            f"baichuan.block_count is {config['num_hidden_layers']}, which is not supported; "
+            "supported: 32, of the model with rotary positions"
+        )
+
+
+def cool(config: dict[str, Any]) -> None:
+    """Mistral Small 3 is a llama; later models have queries that grow with their positions."""
+    if scale := config.pop("temperature", 0.0):
+        raise FormatError(
+            f"mistral3.attention.temperature_scale is {scale:g}, which is not supported here; "
+            "supported: 0"
+        )
+
+
+MISTRAL3 = replace(
+    GGUF, keys={**GGUF.keys, "temperature": "attention.temperature_scale"}, adjust=cool
+)
 EMBEDDING = embedding_architecture(GGUF, "LlamaModel")
 
 FAMILY = Family(
@@ -81,7 +104,11 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("llama", "llama-embed"),
+    gguf_types=("llama", "llama-embed", "baichuan", "internlm2", "mistral3", "xverse"),
     gguf=GGUF,
-    gguf_others={"llama-embed": EMBEDDING},
+    gguf_others={
+        "llama-embed": EMBEDDING,
+        "baichuan": replace(GGUF, adjust=smaller),
+        "mistral3": MISTRAL3,
+    },
 )

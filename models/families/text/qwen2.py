@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
-from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.architecture import Architecture, by_sections
 from rushlight.models.layers.building import decoder_builder, each_attention, kinds_of
 from rushlight.models.layers.decoder import DecoderSpec
 
@@ -54,6 +54,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("qwen2",),
+    gguf_types=("qwen2", "qwen2vl"),
     gguf=GGUF,
+    gguf_others={"qwen2vl": by_sections(GGUF)},
 )

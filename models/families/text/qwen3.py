@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2
-from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.architecture import Architecture, by_sections
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
@@ -48,6 +48,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("qwen3",),
+    gguf_types=("qwen3", "qwen3vl"),
     gguf=GGUF,
+    gguf_others={"qwen3vl": by_sections(GGUF)},
 )

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen3
-from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.architecture import Architecture, by_sections
 from rushlight.models.layers.building import decoder_builder, sparse_layers
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec
@@ -60,6 +60,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("qwen3moe",),
+    gguf_types=("qwen3moe", "qwen3vlmoe"),
     gguf=GGUF,
+    gguf_others={"qwen3vlmoe": by_sections(GGUF)},
 )

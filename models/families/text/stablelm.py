@@ -76,6 +76,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("stablelm",),
+    gguf_types=("stablelm", "orion"),  # of Orion each head is rotated as a whole
     gguf=GGUF,
 )

@@ -126,7 +126,7 @@ def test_special_tokens_and_templates() -> None:
     assert tokenizer_metadata({}, 3) == {f"{T}model": "none"}
 
 
-@pytest.mark.parametrize("name", ["gpt-2", "llama-spm", "bert-bge", "nomic-bert-moe"])
+@pytest.mark.parametrize("name", ["gpt-2", "llama-spm", "bert-bge"])
 def test_published_vocabularies_survive(llama_cpp_models: Path, name: str) -> None:
     """GGUF to tokenizer.json and back: the same tokens, types, merges and ids of texts."""
     _, given = load_gguf(llama_cpp_models / f"ggml-vocab-{name}.gguf")
@@ -142,9 +142,7 @@ def test_published_vocabularies_survive(llama_cpp_models: Path, name: str) -> No
         if name.endswith("bge"):
             assert found[f"{T}{key}_token_id"] == given[f"{T}{key}_token_id"]
     ours, theirs = load_tokenizer(tokenizer), gguf_tokenizer(found)
-    # There is none for the last one.
-    texts = name if name != "nomic-bert-moe" else "bert-bge"
-    text = (llama_cpp_models / f"ggml-vocab-{texts}.gguf.inp").read_text(encoding="utf-8")
+    text = (llama_cpp_models / f"ggml-vocab-{name}.gguf.inp").read_text(encoding="utf-8")
     for part in text.split("\n__ggml_vocab_test__\n"):
         assert ours.encode(part).ids == theirs.encode(part).ids
 
