@@ -161,13 +161,15 @@ def _config(
     config["attention_norms"] = any(f".{attention.q_norm}." in n for n in renamed)
     known = {field.name: field for field in fields(kind)}
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
+    config["names"] = renamed.keys()
     config |= architecture.fixed
     read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            of = "Any" if key == "pattern" else "float" if "theta" in key else "int"
+            real = "float" if key.endswith(("theta", "beta")) else "int"
+            of = "Any" if key == "pattern" or key.startswith("each_") else real
             of = str(known[key].type) if key in known else of
             config[key] = read_values[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.
@@ -289,7 +291,10 @@ def _scaling(name: str, metadata: Metadata, tensors: Mapping[str, Tensor]) -> di
         scaling[ours] = metadata.get(f"{key}.{theirs}")
     if isinstance(more := metadata.get(f"{key}.yarn_log_multiplier"), float):
         _only(f"{key}.attn_factor", share)
-        scaling["mscale"] = scaling["mscale_all_dim"] = float(np.float32(more)) * 10
+        if name == "mistral3":  # there it is that of all dimensions itself
+            scaling["mscale"], scaling["mscale_all_dim"] = 1.0, more
+        else:
+            scaling["mscale"] = scaling["mscale_all_dim"] = float(np.float32(more)) * 10
     elif share != 1:
         scaling["attention_factor"] = share * (0.1 * math.log(factor) + 1)
     return {k: v for k, v in scaling.items() if v is not None}

@@ -22,6 +22,7 @@ from rushlight.models.model import Model
 _ROPE, _LONG, _SHORT = FACTORS
 # llama.cpp reads no divisors of frequencies of these architectures, and says nothing.
 _WITHOUT_DIVISORS = ("falcon-h1",)
+_STILL = 1e30  # the divisor of pairs that are not rotated
 
 
 def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
@@ -46,13 +47,16 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
         }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
     kinds = json.loads(spec.scaling or "{}")
     if kinds.get("rope_type", kinds.get("type")) == "yarn":
-        return (_magnified if kind == "deepseek2" else _yarn)(key, kinds, rope), []
+        told = {"deepseek2": _magnified, "mistral3": _shared}.get(kind, _yarn)
+        return told(key, kinds, rope), []
     if rope.amplitude != 1 or rope.stretch:
         raise LoadError(
             f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
             "be written as GGUF; supported: default, linear, llama3, longrope, yarn"
         )
-    factors = (plain / np.array(rope.frequencies)).astype(np.float32)
+    turned = np.array(rope.frequencies)
+    turned[turned == 0] = plain[turned == 0] / _STILL
+    factors = (plain / turned).astype(np.float32)
     if (factors != factors[0]).any():
         if kind in _WITHOUT_DIVISORS:
             raise LoadError(
@@ -76,6 +80,14 @@ def _magnified(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, An
             hint="use the folder itself",
         )
     return _yarn(key, scaling, rope, 1.0) | {f"{key}.yarn_log_multiplier": np.float32(0.1 * share)}
+
+
+def _shared(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
+    """The keys of yarn whose amplitude is divided by that of `mscale_all_dim`."""
+    share = float(scaling.get("mscale_all_dim") or 0) if scaling.get("mscale") else 0.0
+    grown = 0.1 * np.log(float(scaling["factor"]))
+    keys = _yarn(key, scaling, rope, (grown + 1) / (grown * share + 1))
+    return keys | {f"{key}.yarn_log_multiplier": np.float32(share)}
 
 
 def _yarn(

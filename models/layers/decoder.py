@@ -17,7 +17,7 @@ from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.layers.attention import AttentionContext, AttentionSpec
 from rushlight.models.layers.decoder_layer import DecoderLayer
-from rushlight.models.layers.head import last_hidden, logits_of, put_head
+from rushlight.models.layers.head import HeadTransform, last_hidden, logits_of, put_head
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
@@ -89,7 +89,8 @@ class DecoderSpec:
     before the parts are those of the sums after them instead. tied: the head shares the embedding's
     weight. The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
-    headless: there is no head, and there are no logits.
+    headless: there is no head, and there are no logits. first_norm: false if the first layer has no
+    norm before attention. transform: of hidden states before the head.
     """
 
     vocab: int
@@ -112,6 +113,8 @@ class DecoderSpec:
     names: DecoderNames = DecoderNames()
     streams: Any = None
     headless: bool = False
+    first_norm: bool = True
+    transform: HeadTransform | None = None
 
 
 class Decoder(SentenceEncoder, CausalLM):

@@ -19,7 +19,8 @@ class RoutingSpec:
 
     score: what is made of the router's numbers. "sparsemixer" (Liu et al., 2024) is the softmax of
     those near the largest, within twice `jitter`, for one expert after the other. correction: the
-    checkpoint's name of numbers that are added to the scores to choose by (Wang et al., 2024).
+    checkpoint's name of numbers that are added to the scores to choose by (Wang et al., 2024), or
+    to the router's numbers themselves, if `by_logits`.
     groups: experts are in groups, of which the best `kept` take part (DeepSeek, 2024), by the sum
     of their `best` largest scores. scale: multiplies the weights. before: they multiply what an
     expert reads, not its result.
@@ -29,6 +30,7 @@ class RoutingSpec:
     normalized: bool = True
     bias: bool = False
     correction: str = ""
+    by_logits: bool = False
     groups: int = 1
     kept: int = 1
     best: int = 1
@@ -68,7 +70,8 @@ class Router(nn.Linear):
         if not spec.correction and spec.groups == 1:
             weights, index = scores.topk(self.chosen, -1)
         else:
-            index = self._limited(scores).topk(self.chosen, -1)[1]
+            told = logits if spec.by_logits else scores
+            index = self._limited(told).topk(self.chosen, -1)[1]
             weights = scores.gather(-1, index)
         if spec.normalized:
             weights = weights / weights.sum(-1, keepdim=True)

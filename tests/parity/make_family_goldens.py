@@ -39,6 +39,9 @@ def _module(path: Path) -> Any:
     return module
 
 
+CLASSES = _module(HERE / "config_classes.py")
+
+
 def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
     """Save the model as transformers does, with the table's values; the names and shapes."""
     model.save_pretrained(folder)
@@ -71,12 +74,15 @@ def _save(
     print(row, place.stat().st_size, "bytes")
 
 
-def _saved_and_loaded(kind: Any, folder: Path) -> Any:
+def _saved_and_loaded(kind: Any, folder: Path, told: Any) -> Any:
     """transformers' model of what `save_pretrained` writes in shards of the folder's model."""
     target = folder / "saved"
     rl.models.load(folder).save_pretrained(target, max_shard_bytes=30_000)
     model, report = kind.from_pretrained(
-        target, attn_implementation="eager", output_loading_info=True
+        target,
+        config=told.from_pretrained(target),
+        attn_implementation="eager",
+        output_loading_info=True,
     )
     assert not any(report.values()), report
     return model.eval()
@@ -92,14 +98,17 @@ def main(rows: list[str]) -> None:
             _save(row, *_remote(remote, table, architecture, settings))
             continue
         kind = getattr(transformers, architecture)
-        config = kind.config_class(**settings, architectures=[architecture])
+        told = CLASSES.config_class(kind, settings["model_type"])
+        config = told(**settings, architectures=[architecture])
         # Falcon's eager attention adds ALiBi twice in transformers 5.
         way = "sdpa" if settings.get("alibi") else "eager"
         with tempfile.TemporaryDirectory() as folder:
             names = _checkpoint(kind(config), table, Path(folder))
-            model = kind.from_pretrained(folder, attn_implementation=way).eval()
+            model = kind.from_pretrained(
+                folder, config=told.from_pretrained(folder), attn_implementation=way
+            ).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
-            saved = _saved_and_loaded(kind, Path(folder))
+            saved = _saved_and_loaded(kind, Path(folder), told)
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
         given: dict[str, Any] = {"attention_mask": mask.long()}
