@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.models.gguf.architecture import Architecture, listed
 from rushlight.models.layers.building import FULL, SLIDING
 from rushlight.models.layers.decoder import DecoderNames
@@ -47,6 +47,7 @@ def gemma4(names: DecoderNames) -> Architecture:
         adjust=_adjust,
         decoder=names,
         metadata=_tell,
+        folded=("streams.vocab",),
         parts={f"blk.{{}}.{theirs}": f"model.layers.{{}}.{ours}" for theirs, ours in _LAYER.items()}
         | {theirs: f"model.{ours}" for theirs, ours in _WHOLE.items()},
     )
@@ -74,6 +75,7 @@ def _adjust(c: dict[str, Any]) -> None:
     c.setdefault("hidden_size_per_layer_input", 0)
     c.setdefault("num_kv_shared_layers", 0)
     c.update(
+        attention_bias=False,  # llama.cpp reads none
         layer_types=[SLIDING if near else FULL for near in within],
         num_key_value_heads=next((heads[i] for i in range(count) if i not in full), heads[0]),
         intermediate_size=inner[0],
@@ -96,9 +98,18 @@ def _tell(model: Any) -> dict[str, Any]:
     attention = [layer.attention for layer in layers]
     near = [a for a in attention if a.window is not None] or attention
     full = [a for a in attention if a.window is None] or attention
+    own = sum(a.keys_of is None for a in attention)
+    lending = [(i, a.window is not None) for i, a in enumerate(attention) if a.lends]
+    if own < len(attention) and lending != [(own - 2, True), (own - 1, False)]:
+        raise LoadError(
+            f"the model cannot be written as GGUF: layers {[i for i, _ in lending]} lend their "
+            f"keys, in llama.cpp's gemma4 a layer with a window, {own - 2}, and a full one, "
+            f"{own - 1}",
+            hint="use the folder itself",
+        )
     told: dict[str, Any] = {
         "attention.sliding_window_pattern": np.array([a.window is not None for a in attention]),
-        "attention.shared_kv_layers": sum(a.keys_of is not None for a in attention),
+        "attention.shared_kv_layers": len(attention) - own,
         "embedding_length_per_layer_input": model.spec.streams.features,
         "attention.head_count_kv": np.array([a.kv_heads for a in attention], np.int32),
         "feed_forward_length": np.array([layer.mlp.inner for layer in layers], np.int32),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -36,7 +36,7 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
     rope, key = model.rotary.ropes[spec], f"{kind}.rope.scaling"
     plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
 
-    def divisors(name: str, frequencies: Sequence[float]) -> Weight:
+    def divisors(name: str, frequencies: Any) -> Weight:
         factors = (plain / np.array(frequencies)).astype(np.float32)
         return Weight(name, float32, factors.shape, partial(tensor, factors))
 
@@ -64,7 +64,7 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
                 f"GGUF of {kind}: llama.cpp does not read their divisors there",
                 hint="use the folder itself",
             )
-        return {}, [divisors(_ROPE, rope.frequencies)]
+        return {}, [divisors(_ROPE, turned)]
     if factors[0] != 1:
         return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
     return {}, []

@@ -26,7 +26,10 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 hidden_size_per_layer_input=6,
                 final_logit_softcapping=20.0,
                 tie_word_embeddings=True,
-                layer_types=["sliding_attention", "full_attention"] * 2 + ["full_attention"],
+                layer_types=[
+                    *["sliding_attention", "sliding_attention", "full_attention"],
+                    *["sliding_attention", "full_attention"],
+                ],
             ),
         ),
         "gemma4-alike": (
@@ -37,7 +40,6 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 global_head_dim=12,
                 num_global_key_value_heads=3,
                 attention_k_eq_v=True,
-                attention_bias=True,
                 sliding_window=4,
                 hidden_size_per_layer_input=0,
                 layer_types=["sliding_attention", "sliding_attention", "full_attention"],
