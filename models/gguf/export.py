@@ -336,10 +336,10 @@ def _moved(
 ) -> Weight:
     """One weight under its name and in its layout in GGUF."""
     module, _, kind = name.rpartition(".")
-    layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", module)
+    layer = re.search(rf"{re.escape(architecture.decoder.layers)}\.(\d+)\.", name)
     number = layer[1] if layer else ""
-    general = module.replace(f".{number}.", ".{}.", 1) if layer else module
-    general = module if module in theirs else general
+    general = name.replace(f".{number}.", ".{}.", 1) if layer else name
+    general = module if module in theirs else general.rpartition(".")[0]
     full_name = f"{general}.{kind}"
     if full_name in theirs:
         their_name = theirs[full_name]

@@ -180,6 +180,7 @@ def _config(
     config["attention_norms"] = any(f".{attention.q_norm}." in n for n in renamed)
     known = {field.name: field for field in fields(kind)}
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
+    config["names"] = renamed.keys()
     config |= architecture.fixed
     for key, tensor in architecture.rows.items():
         config[key] = renamed[tensor].shape[0] if tensor in renamed else 0
@@ -188,7 +189,9 @@ def _config(
     for key, stored in keys.items():
         value = metadata.get(f"{name}.{stored}")
         if value is not None:
-            of = _TYPES.get(key, "float" if "theta" in key else "int")
+            real = "float" if "theta" in key or key.endswith("beta") else "int"
+            listed = key == "pattern" or key.startswith("each_")
+            of = "Any" if listed else _TYPES.get(key, real)
             of = str(known[key].type) if key in known else of
             config[key] = read_values[stored] = checked(f"{name}.{stored}", key, of, value)
     # The embedding's rows give the size of the vocabulary; the metadata may differ.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from rushlight.models.model import Model
 _ROPE, _LONG, _SHORT = FACTORS
 # llama.cpp reads no divisors of frequencies of these architectures, and says nothing.
 _WITHOUT_DIVISORS = ("falcon-h1", "dots1")
+_STILL = 1e30  # the divisor of pairs that are not rotated
 
 
 def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
@@ -34,7 +35,7 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
     rope, key = model.rotary.ropes[spec], f"{kind}.rope.scaling"
     plain = spec.theta ** (-2.0 * np.arange(spec.dim // 2) / spec.dim)
 
-    def divisors(name: str, frequencies: Sequence[float]) -> Weight:
+    def divisors(name: str, frequencies: Any) -> Weight:
         factors = (plain / np.array(frequencies)).astype(np.float32)
         return Weight(name, float32, factors.shape, partial(tensor, factors))
 
@@ -45,13 +46,16 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
         }, [divisors(_LONG, rope.long), divisors(_SHORT, rope.frequencies)]
     kinds = json.loads(spec.scaling or "{}")
     if kinds.get("rope_type", kinds.get("type")) == "yarn":
-        return (_magnified if kind == "deepseek2" else _yarn)(key, kinds, rope), []
+        told = {"deepseek2": _magnified, "mistral3": _shared}.get(kind, _yarn)
+        return told(key, kinds, rope), []
     if rope.amplitude != 1 or rope.stretch:
         raise LoadError(
             f"rotary positions scaled by {kinds.get('rope_type', kinds.get('type'))!r:.40} cannot "
             "be written as GGUF; supported: default, linear, llama3, longrope, yarn"
         )
-    factors = (plain / np.array(rope.frequencies)).astype(np.float32)
+    turned = np.array(rope.frequencies)
+    turned[turned == 0] = plain[turned == 0] / _STILL
+    factors = (plain / turned).astype(np.float32)
     if (factors != factors[0]).any():
         if kind in _WITHOUT_DIVISORS:
             raise LoadError(
@@ -59,7 +63,7 @@ def rope_of(kind: str, model: Model) -> tuple[dict[str, Any], list[Weight]]:
                 f"GGUF of {kind}: llama.cpp does not read their divisors there",
                 hint="use the folder itself",
             )
-        return {}, [divisors(_ROPE, rope.frequencies)]
+        return {}, [divisors(_ROPE, turned)]
     if factors[0] != 1:
         return {f"{key}.type": "linear", f"{key}.factor": float(factors[0])}, []
     return {}, []
@@ -75,6 +79,14 @@ def _magnified(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, An
             hint="use the folder itself",
         )
     return _yarn(key, scaling, rope, 1.0) | {f"{key}.yarn_log_multiplier": np.float32(0.1 * share)}
+
+
+def _shared(key: str, scaling: Mapping[str, Any], rope: Rope) -> dict[str, Any]:
+    """The keys of yarn whose amplitude is divided by that of `mscale_all_dim`."""
+    share = float(scaling.get("mscale_all_dim") or 0) if scaling.get("mscale") else 0.0
+    grown = 0.1 * np.log(float(scaling["factor"]))
+    keys = _yarn(key, scaling, rope, (grown + 1) / (grown * share + 1))
+    return keys | {f"{key}.yarn_log_multiplier": np.float32(share)}
 
 
 def _yarn(

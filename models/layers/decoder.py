@@ -17,7 +17,7 @@ from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.layers.attention import AttentionContext, AttentionSpec
 from rushlight.models.layers.decoder_layer import DecoderLayer
-from rushlight.models.layers.head import last_hidden, logits_of, put_head
+from rushlight.models.layers.head import HeadTransform, last_hidden, logits_of, put_head
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
@@ -90,7 +90,8 @@ class DecoderSpec:
     weight. The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
-    it differs from `norm`.
+    it differs from `norm`. first_norm: false if the first layer has no norm before attention.
+    transform: of hidden states before the head.
     """
 
     vocab: int
@@ -114,6 +115,8 @@ class DecoderSpec:
     streams: Any = None
     headless: bool = False
     last_norm: NormSpec | None = None
+    first_norm: bool = True
+    transform: HeadTransform | None = None
 
 
 class Decoder(SentenceEncoder, CausalLM):

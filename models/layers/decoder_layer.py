@@ -32,7 +32,8 @@ class DecoderLayer(nn.Module):
         if layer_spec.beside is not None:
             put(self, layer_spec.beside[0], layer_spec.beside[1](layer + len(spec.layers)))
         self.blocks = (self.block_name, *(layer_spec.beside or ())[:1])
-        norms = [names.before_attention, names.after_attention]
+        first = names.before_attention if spec.first_norm or layer else None
+        self.first_norm, norms = first, [first, names.after_attention]
         self.has_mlp = layer_spec.mlp is not None
         self._own: tuple[nn.Module, ...] = ()
         if layer_spec.mlp is not None:
@@ -49,7 +50,7 @@ class DecoderLayer(nn.Module):
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
         names, sums = self.spec.names, self.spec.norm_sums
-        before = x if sums else self._normed(names.before_attention, x)
+        before = x if sums else self._normed(self.first_norm, x)
         y, *more = (self.get_submodule(name)(before, context) for name in self.blocks)
         y = y + more[0] if more else y
         y = self._scaled(self._normed(names.after_attention, y))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn, ops
@@ -9,7 +10,23 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config_schema import choose
+from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.norms import make_norm
+
+
+@dataclass(frozen=True)
+class HeadTransform:
+    """norm(act(dense(x))) before the head: names of both parts, and whether dense has a bias."""
+
+    dense: str
+    norm: str
+    activation: str = "gelu"
+    bias: bool = False
+
+    def __post_init__(self) -> None:
+        choose("classifier_activation", self.activation, tuple(ACTIVATIONS))
 
 
 class HeadBias(nn.Module):
@@ -28,6 +45,9 @@ def put_head(model: Any) -> None:
     """Put the head that a decoder's `spec` tells into it, and what may be stored beside it."""
     spec, names = model.spec, model.spec.names
     model.duplicates = {}
+    if (transform := spec.transform) is not None and not spec.headless:
+        put(model, transform.dense, nn.Linear(spec.width, spec.width, bias=transform.bias))
+        put(model, transform.norm, make_norm(spec.width, spec.norm))
     model.headless = f"{names.head}.weight" if spec.headless else ""
     if spec.tied:
         table = f"{names.base}.{names.embedding}.weight".lstrip(".")
@@ -48,6 +68,10 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
             "no logits",
             hint="load a checkpoint that was saved with its head",
         )
+    if (transform := spec.transform) is not None:
+        act = ACTIVATIONS[transform.activation]
+        hidden = act(model.get_submodule(transform.dense)(hidden))
+        hidden = model.get_submodule(transform.norm)(hidden)
     if spec.tied:
         head: Any = model.get_submodule(names.head) if spec.head_bias else None
         weight = model.get_submodule(f"{names.base}.{names.embedding}".lstrip(".")).weight

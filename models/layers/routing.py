@@ -20,16 +20,17 @@ class RoutingSpec:
     softcap: c makes c * tanh(x / c) of the router's numbers. score: what is made of these.
     "sparsemixer" (Liu et al., 2024) is the softmax of those near the largest, within twice
     `jitter`, for one expert after the other. correction: the checkpoint's name of numbers that are
-    added to the scores to choose by (Wang et al., 2024). groups: experts are in groups, of which
-    the best `kept` take part (DeepSeek, 2024), by the sum of their `best` largest scores. least: of
-    the sum that weights are divided by. scale: multiplies the weights. before: they multiply what
-    an expert reads, not its result.
+    added to the scores to choose by (Wang et al., 2024), or to the router's numbers themselves, if
+    `by_logits`. groups: experts are in groups, of which the best `kept` take part (DeepSeek, 2024),
+    by the sum of their `best` largest scores. least: of the sum that weights are divided by. scale:
+    multiplies the weights. before: they multiply what an expert reads, not its result.
     """
 
     score: Literal["softmax", "sigmoid", "sparsemixer"] = "softmax"
     normalized: bool = True
     bias: bool = False
     correction: str = ""
+    by_logits: bool = False
     groups: int = 1
     kept: int = 1
     best: int = 1
@@ -73,7 +74,8 @@ class Router(nn.Linear):
         if not spec.correction and spec.groups == 1:
             weights, index = scores.topk(self.chosen, -1)
         else:
-            index = self._limited(scores).topk(self.chosen, -1)[1]
+            told = logits if spec.by_logits else scores
+            index = self._limited(told).topk(self.chosen, -1)[1]
             weights = scores.gather(-1, index)
         if spec.normalized:
             whole = weights.sum(-1, keepdim=True)

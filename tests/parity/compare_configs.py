@@ -81,6 +81,7 @@ BASES: dict[str, Any] = {}  # the reference's results of unchanged rows
 TEXT, SEEN = _module(MODELS / "families.py"), _module(MODELS / "vision.py")
 VISION = _module(HERE / "make_vision_goldens.py")
 READ = _module(MODELS / "test_vision.py")
+CLASSES = _module(HERE / "config_classes.py")
 
 
 def candidates(name: str, value: Any, default: Any) -> list[Any]:
@@ -164,9 +165,8 @@ def of_reference(
 
     base: what this gave for the unchanged file, whose weights are used where they fit.
     """
-    known, own = transformers.CONFIG_MAPPING, config.get("model_type")
-    config_class = known[own] if own in known else kind.config_class
-    made = config_class.from_dict(config_class._decode_special_floats(copy.deepcopy(config)))
+    told = CLASSES.config_class(kind, config.get("model_type", ""))
+    made = told.from_dict(told._decode_special_floats(copy.deepcopy(config)))
     with torch.device("meta"):
         shapes = kind(copy.deepcopy(made))
         if sum(t.numel() for t in shapes.parameters()) > LARGEST:
@@ -189,7 +189,9 @@ def of_reference(
         else:
             values, _, _ = VISION._values(load_file(file), table)
         save_file(values, file, metadata={"format": "pt"})
-        model = kind.from_pretrained(folder, attn_implementation=way).eval()
+        model = kind.from_pretrained(
+            folder, config=told.from_pretrained(folder), attn_implementation=way
+        ).eval()
     return _mended(model), {n: rl.tensor(t.numpy()) for n, t in values.items()}
 
 

@@ -39,6 +39,9 @@ def _module(path: Path) -> Any:
     return module
 
 
+CLASSES = _module(HERE / "config_classes.py")
+
+
 def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
     """Save the model as transformers does, with the table's values; the names and shapes."""
     model.save_pretrained(folder)
@@ -71,12 +74,6 @@ def _save(
     print(row, place.stat().st_size, "bytes")
 
 
-def config_class(kind: Any, settings: dict[str, Any]) -> Any:
-    """transformers' class of a config.json: that of its model_type, which may share a model's."""
-    known = transformers.CONFIG_MAPPING
-    return known[settings["model_type"]] if settings["model_type"] in known else kind.config_class
-
-
 def _saved_and_loaded(kind: Any, of_kind: Any, folder: Path) -> Any:
     """transformers' model of what `save_pretrained` writes in shards of the folder's model."""
     target = folder / "saved"
@@ -104,7 +101,7 @@ def main(rows: list[str]) -> None:
             _save(row, *_remote(remote, table, architecture, settings))
             continue
         kind = getattr(transformers, architecture)
-        of_kind = config_class(kind, settings)
+        of_kind = CLASSES.config_class(kind, settings["model_type"])
         config = of_kind(**settings, architectures=[architecture])
         # Falcon's eager attention adds ALiBi twice in transformers 5.
         way = "sdpa" if settings.get("alibi") else "eager"

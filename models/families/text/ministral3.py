@@ -8,6 +8,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture, halves
 from rushlight.models.layers.building import FLOATS, decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
 
@@ -57,6 +58,27 @@ def describe(c: Config) -> DecoderSpec:
     )
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """The growth of queries is among the positions."""
+    beta = c.pop("beta", 0.0)
+    c["rope_scaling"] = c.get("rope_scaling", {}) | {"llama_4_scaling_beta": beta}
+
+
+# llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
+GGUF = Architecture(
+    "ministral3",
+    "Ministral3ForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "beta": "attention.temperature_scale",
+    },
+    adjust=adjust,
+    transforms={"q_proj": halves("num_attention_heads"), "k_proj": halves("num_key_value_heads")},
+    metadata=lambda model: {
+        "attention.temperature_scale": model.spec.layers[0].attention.temperature[0]
+    },
+)
+
 FAMILY = Family(
     model_types=("ministral3",),
     tasks=("text-generation", "chat"),
@@ -64,4 +86,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("mistral3",),
+    gguf=GGUF,
 )

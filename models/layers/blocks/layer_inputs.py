@@ -1,0 +1,89 @@
+"""An input for each layer from a table of its own, and scaled layers, as in Gemma 4."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.core import nn
+from rushlight.core.nn.parameter import parameter
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.decoder_layer import DecoderLayer
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.norms import make_norm
+
+
+@dataclass(frozen=True)
+class LayerInputsSpec:
+    """Inputs of `features` for each layer, by a table of `vocab` rows; 0 features: there are none.
+
+    It takes the place of `streams` in a decoder's description.
+    """
+
+    vocab: int
+    features: int
+    activation: str
+
+    def layer(self, spec: DecoderSpec, layer: int) -> ScaledLayer:
+        """A layer that reads its input."""
+        return ScaledLayer(self, spec, layer)
+
+    def ends(self, spec: DecoderSpec) -> LayerInputs:
+        """What makes the inputs."""
+        return LayerInputs(self, spec)
+
+
+class ScaledLayer(DecoderLayer):
+    """A decoder's layer, then a gate by the layer's input, and a scale of all."""
+
+    def __init__(self, own: LayerInputsSpec, spec: DecoderSpec, layer: int) -> None:
+        super().__init__(spec, layer)
+        self.own, self.layer = own, layer
+        self.layer_scalar = parameter(1)
+        self.layer_scalar.requires_grad_(False)  # it is not learned
+        if own.features:
+            self.per_layer_input_gate = nn.Linear(spec.width, own.features, bias=False)
+            self.per_layer_projection = nn.Linear(own.features, spec.width, bias=False)
+            self.post_per_layer_input_norm = make_norm(spec.width, spec.norm)
+
+    def reset_parameters(self) -> None:
+        """The scale is one."""
+        nn.init.ones_(self.layer_scalar)
+
+    def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
+        """(batch, length, width) -> the same."""
+        x = super().forward(x, context)
+        if self.own.features:
+            gate = ACTIVATIONS[self.own.activation](self.per_layer_input_gate(x))
+            more = self.per_layer_projection(gate * context.shared["inputs"][:, :, self.layer])
+            x = x + self.post_per_layer_input_norm(more)
+        return x * self.layer_scalar
+
+
+class LayerInputs(nn.Module):
+    """The inputs of all layers; its parts lie beside the embedding in a checkpoint."""
+
+    def __init__(self, own: LayerInputsSpec, spec: DecoderSpec) -> None:
+        self.own, self.spec, self.layers = own, spec, len(spec.layers)
+        if not own.features:
+            return
+        wide = self.layers * own.features
+        self.embed_tokens_per_layer = nn.Embedding(own.vocab, wide)
+        self.per_layer_model_projection = nn.Linear(spec.width, wide, bias=False)
+        self.per_layer_projection_norm = make_norm(own.features, spec.norm)
+
+    def spread(self, ids: Tensor, x: Tensor, context: AttentionContext) -> Tensor:
+        """x, the embedding (batch, length, width); leaves the layers' inputs in the context."""
+        if not self.own.features:
+            return x
+        shape = (*ids.shape, self.layers, self.own.features)
+        rows = self.embed_tokens_per_layer(ids) * self.own.features**0.5
+        told = self.per_layer_model_projection(x) * self.spec.width**-0.5
+        told = self.per_layer_projection_norm(told.reshape(*shape))
+        context.shared["inputs"] = (told + rows.reshape(*shape)) * 2**-0.5
+        return x
+
+    def gathered(self, x: Tensor) -> Tensor:
+        """x itself."""
+        return x
