@@ -142,7 +142,8 @@ def checkpoint_weights(
             t = t.dequantize().to(dequantize)
         by_name[name] = t.detach()
     for name, t in join(family_of(model.config.model_type, "model_type"), by_name):
-        stack = _STACK.fullmatch(name)
+        # What has another name here is stored whole.
+        stack = _STACK.fullmatch(name) if name in by_name else None
         if stack is None:
             yield name, t
             continue

@@ -160,7 +160,9 @@ def main(rows: list[str]) -> None:
                     padded[1, 5:] = model(ids[1:, 5:]).logits[0]
             again = saved(ids, **plain)[0]
             first = out[..., 0] if "QuestionAnswering" in architecture else out
-            assert torch.equal(first, again), f"{row}: save_pretrained changes the results"
+            # Tensors that lie otherwise in a file may be added in another order.
+            equal = torch.allclose(first, again, rtol=1e-5, atol=1e-6)
+            assert equal, f"{row}: save_pretrained changes the results"
         _save(row, out, padded, stored, names, "heads" if headed else "families")
 
 

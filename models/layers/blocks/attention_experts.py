@@ -32,22 +32,22 @@ class AttentionExpertsSpec:
 
 
 class AttentionExperts(nn.Module):
-    """Such attention in layer `layer`; the names are JetMoE's."""
+    """Such attention in layer `layer`; JetMoE's `experts` are the `mixture` here."""
 
     def __init__(self, spec: AttentionExpertsSpec, layer: int) -> None:
         self.spec, self.layer = spec, layer
         inside = spec.heads * spec.head_dim
-        self.experts = nn.Module()
-        self.experts.input_linear = ExpertStack(spec.count, inside, spec.width)
-        self.experts.output_linear = ExpertStack(spec.count, spec.width, inside)
-        self.router = "experts.router.layer"
+        self.mixture = nn.Module()
+        self.mixture.input_linear = ExpertStack(spec.count, inside, spec.width)
+        self.mixture.output_linear = ExpertStack(spec.count, spec.width, inside)
+        self.router = "mixture.router.layer"
         put(self, self.router, Router(spec.width, spec.count, spec.chosen, RoutingSpec()))
-        self.experts.bias = parameter(spec.width)
+        self.mixture.bias = parameter(spec.width)
         self.kv_proj = nn.Linear(spec.width, 2 * inside, bias=False)
 
     def reset_parameters(self) -> None:
         """What is added to the result is zero."""
-        init.zeros_(self.experts.bias)
+        init.zeros_(self.mixture.bias)
 
     @property
     def cache_spec(self) -> KeysAndValues:
@@ -65,7 +65,7 @@ class AttentionExperts(nn.Module):
         by_expert = batch, length, spec.chosen, spec.heads, spec.head_dim
         by_head = batch, length, spec.heads, spec.chosen, spec.head_dim
         # A key head is read by its queries of all chosen experts.
-        q = self.experts.input_linear(each, index).reshape(*by_expert).transpose(2, 3)
+        q = self.mixture.input_linear(each, index).reshape(*by_expert).transpose(2, 3)
         q = q.reshape(batch, length, -1, spec.head_dim).transpose(1, 2)
         k, v = (
             y.reshape(batch, length, spec.heads, -1).transpose(1, 2)
@@ -78,6 +78,6 @@ class AttentionExperts(nn.Module):
             k, v = context.cache.write(self.layer, offset, k, v)
         y = ops.attention(q, k, v, causal=True, mask=context.mask, q_offset=offset)
         y = y.transpose(1, 2).reshape(*by_head).transpose(2, 3)
-        y = self.experts.output_linear(y.reshape(batch, length, spec.chosen, -1), index)
-        out: Tensor = (y * shares.to(x.dtype).unsqueeze(-1)).sum(-2) + self.experts.bias
+        y = self.mixture.output_linear(y.reshape(batch, length, spec.chosen, -1), index)
+        out: Tensor = (y * shares.to(x.dtype).unsqueeze(-1)).sum(-2) + self.mixture.bias
         return out
