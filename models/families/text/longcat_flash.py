@@ -34,6 +34,7 @@ class Config:
     hidden_size: int
     num_layers: int
     num_attention_heads: int
+    num_hidden_layers: int | None = None  # twice num_layers, and told after it
     ffn_hidden_size: int = 12288
     expert_ffn_hidden_size: int = 2048
     q_lora_rank: int = 1536
@@ -63,6 +64,8 @@ class Config:
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
+    if c.num_hidden_layers is not None:
+        c.num_layers = c.num_hidden_layers // 2
     size = c.qk_nope_head_dim + c.qk_rope_head_dim
     choose("qk_head_dim", c.qk_head_dim, (None, size))
     choose("num_key_value_heads", c.num_key_value_heads, (None, c.num_attention_heads))

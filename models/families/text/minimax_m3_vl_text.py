@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.models.config_schema import checked
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import deepseek_v2, llama
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.block_index import BlockIndexSpec
 from rushlight.models.layers.building import (
+    FULL,
     decoder_builder,
     each_attention,
     kinds_of,
+    numbers_of,
     sparse_of,
     with_mlps,
 )
@@ -25,13 +29,22 @@ from rushlight.models.parts import stacked_experts
 
 ARCHITECTURES = ("MiniMaxM3VLForCausalLM",)
 BOTH = MLPNames(gate_up="gate_up_proj")
+BLOCKS = "minimax_m3_sparse"
+PUBLISHED = {
+    "index_n_heads": "sparse_num_index_heads",
+    "index_head_dim": "sparse_index_dim",
+    "index_block_size": "sparse_block_size",
+    "index_topk_blocks": "sparse_topk_blocks",
+    "index_local_blocks": "sparse_local_block",
+}
 
 
 @dataclass
 class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
-    neutral = {"rotary_dim": ()}  # partial_rotary_factor says it
+    # partial_rotary_factor says the first; the others are of images.
+    neutral = {"rotary_dim": (), "merged_hidden_size": (), "video_token_id": ()}
 
     num_key_value_heads: int | None = 4
     head_dim: int | None = 128
@@ -47,6 +60,8 @@ class Config(llama.Config):
     swiglu_limit: float = 7.0
     mlp_layer_types: Any = None
     layer_types: Any = None
+    moe_layer_freq: Any = None  # this and the next in published files
+    sparse_attention_config: Any = None
     index_n_heads: int = 4
     index_head_dim: int = 128
     index_block_size: int = 128
@@ -55,11 +70,32 @@ class Config(llama.Config):
     model_type: str = "minimax_m3_vl_text"
 
 
+def _translate(c: Config) -> None:
+    """Read what published files say by other keys."""
+    told = c.sparse_attention_config or {}
+    if not isinstance(told, dict):
+        raise FormatError(
+            f"config.json: sparse_attention_config is {brief(told)}; it must be an object"
+        )
+    for name, key in PUBLISHED.items():
+        if key in told:
+            label = f"config.json: sparse_attention_config.{key}"
+            setattr(c, name, checked(label, name, "int", told[key]))
+    for name, given, words in (
+        ("layer_types", told.get("sparse_attention_freq"), (FULL, BLOCKS)),
+        ("mlp_layer_types", c.moe_layer_freq, ("dense", "sparse")),
+    ):
+        if getattr(c, name) is None and given is not None:
+            flags = numbers_of(f"what stands for {name}", given, kinds=(int, bool))
+            setattr(c, name, [words[bool(flag)] for flag in flags])
+
+
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     c.hidden_act = "silu"  # whatever the file says
+    _translate(c)
     count, norm = c.num_hidden_layers, NormSpec("rms", c.rms_norm_eps, offset=1.0)
-    within = kinds_of(c.layer_types, count, lambda i: False, "minimax_m3_sparse")
+    within = kinds_of(c.layer_types, count, lambda i: False, BLOCKS)
     sparse = sparse_of(c.mlp_layer_types, count, lambda i: True)
     index = BlockIndexSpec(
         c.index_n_heads,
