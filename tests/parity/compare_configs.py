@@ -189,7 +189,8 @@ def of_reference(
         else:
             values, _, _ = VISION._values(load_file(file), table)
         save_file(values, file, metadata={"format": "pt"})
-        model = kind.from_pretrained(folder, attn_implementation=way).eval()
+        told = config_class.from_pretrained(folder)
+        model = kind.from_pretrained(folder, config=told, attn_implementation=way).eval()
     return _mended(model), {n: rl.tensor(t.numpy()) for n, t in values.items()}
 
 
