@@ -145,8 +145,8 @@ def gate_and_up(whole: str, inside: str) -> Parts:
 def stacked_experts() -> Parts:
     """The parts of stacks (experts, out, in), with the rows of gate, then those of up."""
     return {
-        **gate_and_up("experts.gate_up_proj", "experts."),
-        **renamed("experts.down_proj", "experts.down_proj.weight"),
+        **gate_and_up("mlp.experts.gate_up_proj", "mlp.experts."),
+        **renamed("mlp.experts.down_proj", "mlp.experts.down_proj.weight"),
     }
 
 

@@ -143,7 +143,8 @@ def checkpoint_weights(
         by_name[name] = t.detach()
     family = family_of(model.config.model_type, "model_type")
     for name, t in join(family, by_name):
-        stack = _STACK.fullmatch(name)
+        # What has another name here is stored whole.
+        stack = _STACK.fullmatch(name) if name in by_name else None
         if stack is None:
             yield name, t
             continue

@@ -12,20 +12,23 @@ from rushlight.core.basis.packed import BLOCK
 class KeysAndValues:
     """Keys and values of `heads` heads; window: the number of tokens that one may attend to.
 
-    No heads: the layer reads what another one keeps.
+    No heads: the layer reads what another one keeps. index: features of a further key per token, by
+    which blocks of keys are chosen.
     """
 
     heads: int
     features: int
     value_features: int | None = None
     window: int | None = None
+    index: int = 0
 
     @property
     def rows(self) -> tuple[tuple[int, int], ...]:
         """(heads, features) of each cached tensor."""
         if not self.heads:
             return ()
-        return (self.heads, self.features), (self.heads, self.value_features or self.features)
+        both = (self.heads, self.features), (self.heads, self.value_features or self.features)
+        return (*both, (1, self.index)) if self.index else both
 
 
 @dataclass(frozen=True)

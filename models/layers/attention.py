@@ -14,6 +14,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import KeysAndValues
+from rushlight.models.layers.blocks.block_index import BlockIndexer, BlockIndexSpec
 from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
@@ -85,7 +86,8 @@ class AttentionSpec:
     and rotation. keys_of: the earlier layer whose keys and values are read; it `lends` them.
     scales: of the input and of the result. key_bias: whether k has a bias, where that differs from
     `bias`; read by attention to a memory. causal: false if a token sees later ones too, for vectors
-    of texts; a window counts to both sides then.
+    of texts; a window counts to both sides then. index: what chooses the blocks of keys that are
+    seen.
     """
 
     heads: int
@@ -121,6 +123,7 @@ class AttentionSpec:
     value_dim: int | None = None
     value_scale: float = 1.0
     causal: bool = True
+    index: BlockIndexSpec | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -166,6 +169,8 @@ class Attention(nn.Module):
                 )
         if spec.sinks:
             self.sinks = parameter(spec.heads)
+        if spec.index is not None:
+            self.indexer = BlockIndexer(spec.index, width, spec.heads, spec.rotary)
 
     @property
     def cache_spec(self) -> KeysAndValues:
@@ -173,7 +178,8 @@ class Attention(nn.Module):
         spec = self.spec
         heads = spec.kv_heads if spec.keys_of is None else 0
         window = spec.window or spec.chunk
-        return KeysAndValues(heads, spec.head_dim, spec.value_dim, window)
+        index = 0 if spec.index is None else spec.index.dim
+        return KeysAndValues(heads, spec.head_dim, spec.value_dim, window, index)
 
     def reset_parameters(self) -> None:
         """Sinks are zero."""
@@ -211,8 +217,9 @@ class Attention(nn.Module):
         else:
             if spec.norm_v:
                 v = ops.rms_norm(v, (spec.head_dim,), None, spec.norm.eps if spec.norm else 1e-6)
+            more = [] if spec.index is None else [self.indexer.keys(x, context)]
             if cache is not None:
-                k, v = cache.write(self.layer, place, k, v)
+                k, v, *more = cache.write(self.layer, place, k, v, *more)
         if spec.lends:
             context.shared[self.layer, "k"], context.shared[self.layer, "v"] = k, v
         if spec.temperature is not None:
@@ -220,6 +227,8 @@ class Attention(nn.Module):
         mask, keys = context.mask, k.shape[2]
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)
+        if spec.index is not None:
+            mask = self.indexer.chosen(x, more[0], offset, context)
         y = ops.attention(
             q,
             k,

@@ -72,7 +72,7 @@ class DecoderLayer(nn.Module):
         return tuple(block.cache_spec for block in blocks)
 
     def _normed(self, name: str | None, x: Tensor) -> Tensor:
-        out: Tensor = x if name is None else getattr(self, name)(x)
+        out: Tensor = x if name is None else self.get_submodule(name)(x)
         return out
 
     def _scaled(self, x: Tensor) -> Tensor:

@@ -13,6 +13,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network import activations
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
+from rushlight.core.ops.experts import LINEAR_EXPERTS_T
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.layers.naming import put
@@ -77,6 +78,8 @@ class MLPSpec:
     down_bias: bool | None = None
     scales: tuple[float, float] = (1.0, 1.0)
     sparsity: float = 0.0
+    limit: float | None = None
+    alpha: float = 1.702
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -90,10 +93,11 @@ class ExpertsSpec:
     """`chosen` of `count` experts for each token, weighted by the router as `routing` says.
 
     normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
-    matrix is a stack (experts, out, in). shared: an expert of every token; shared_gate: it is
-    weighted by the sigmoid of a score. norm: of the result. shift: a vector is added to the
-    result. limit: the gate is g * sigmoid(alpha * g) * (up + lift), with g up to `limit`, and up to
-    it on both sides (gpt-oss).
+    matrix is a stack (experts, out, in), or if `flat` as `FlatStack` says. shared: an expert of
+    every token; shared_gate: it is weighted by the sigmoid of a score. norm: of the result. shift:
+    a vector is added to the result. limit: the gate is g * sigmoid(alpha * g) * (up + lift), with g
+    up to `limit`, and up to it on both sides (gpt-oss). idle: further experts that give what they
+    read; spare: matrices of gate and up that lie behind the used ones (LongCat).
     """
 
     count: int
@@ -105,11 +109,14 @@ class ExpertsSpec:
     shared_gate: bool = False
     norm: NormSpec | None = None
     shift: bool = False
+    flat: bool = False
     routing: RoutingSpec = RoutingSpec()
     bias: bool = False
     limit: float | None = None
     alpha: float = 1.702
     lift: float = 1.0
+    idle: int = 0
+    spare: int = 0
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -154,6 +161,12 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
     put(root, names.down, projection(inner, width, down, spec.transposed))
 
 
+def limited(gate: Tensor, up: Tensor, limit: float, alpha: float, lift: float) -> Tensor:
+    """The product of a gate and what it opens, both within a limit, as in gpt-oss."""
+    gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
+    return gate * (gate * alpha).sigmoid() * (up + lift if lift else up)
+
+
 def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
     """(..., width) -> the same, with the matrices that `put_mlp` made."""
     names = spec.names
@@ -169,7 +182,10 @@ def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
     elif names.gate_up or names.up_gate:
         both = product(names.gate_up or names.up_gate, x)
         gate, up = both[..., : spec.inner], both[..., spec.inner :]
-        y = act(gate) * up if names.gate_up else gate * act(up)
+        if spec.limit is None:
+            y = act(gate) * up if names.gate_up else gate * act(up)
+        else:
+            y = limited(gate, up, spec.limit, spec.alpha, 1.0)
     else:
         gate = product(names.gate, x)
         gate = gate if spec.scales[0] == 1 else gate * spec.scales[0]
@@ -215,6 +231,27 @@ class ExpertStack(nn.Module):
         return ops.linear_experts(x, self.weight, index, self.bias)
 
 
+class FlatStack(ExpertStack):
+    """Matrices of all experts below one another, weight (experts * out, in).
+
+    transposed: each is (in, out).
+    """
+
+    def __init__(self, count: int, outside: int, inside: int, transposed: bool) -> None:
+        self.count, self.transposed, self.bias = count, transposed, None
+        rows, width = (inside, outside) if transposed else (outside, inside)
+        self.weight = parameter(count * rows, width)
+        self._fill()
+
+    def forward(self, x: Tensor, index: Tensor) -> Tensor:
+        """(..., in) and the expert of each row, (...) -> (..., out)."""
+        weight = self.weight.reshape(self.count, -1, self.weight.shape[1])
+        if self.transposed:
+            out: Tensor = LINEAR_EXPERTS_T(x, weight, index)
+            return out
+        return ops.linear_experts(x, weight, index)
+
+
 class Experts(nn.Module):
     """A mixture of experts (Shazeer et al., 2017): a router chooses a few for each token."""
 
@@ -222,14 +259,19 @@ class Experts(nn.Module):
         self.spec, self.activation = spec, ACTIVATIONS[spec.activation]
         names = spec.names
         routing = replace(spec.routing, normalized=spec.normalized)
-        put(self, names.router, Router(width, spec.count, spec.chosen, routing))
+        put(self, names.router, Router(width, spec.count + spec.idle, spec.chosen, routing))
         first = (names.gate_up,) if names.gate_up else (names.gate, names.up)
         rows = 2 * spec.inner // len(first)
         for name, sizes in (
             *((n, (rows, width)) for n in first),
             (names.down, (width, spec.inner)),
         ):
-            put(self, self._path(name), ExpertStack(spec.count, *sizes, spec.bias))
+            stack = (
+                FlatStack(spec.count, *sizes, name == names.down)
+                if spec.flat
+                else ExpertStack(spec.count + spec.spare * (name != names.down), *sizes, spec.bias)
+            )
+            put(self, self._path(name), stack)
         if spec.shared is not None:
             put(self, names.shared, MLP(width, spec.shared))
         if spec.shared_gate:
@@ -259,8 +301,10 @@ class Experts(nn.Module):
         if spec.routing.before:
             each = each * shares
 
+        used = index.clamp(max=spec.count - 1) if spec.idle else index
+
         def stack(name: str, y: Tensor) -> Tensor:
-            out: Tensor = self.get_submodule(self._path(name))(y, index)
+            out: Tensor = self.get_submodule(self._path(name))(y, used)
             return out
 
         if names.gate_up:
@@ -269,6 +313,7 @@ class Experts(nn.Module):
         else:
             y = self._gated(stack(names.gate, each), stack(names.up, each))
         y = stack(names.down, y)
+        y = ops.where((index < spec.count).unsqueeze(-1), y, each) if spec.idle else y
         out: Tensor = (y if spec.routing.before else y * shares).sum(-2)
         if spec.shared is not None:
             always = getattr(self, names.shared)(x)
@@ -279,12 +324,10 @@ class Experts(nn.Module):
         return out if spec.norm is None else self.norm(out)
 
     def _gated(self, gate: Tensor, up: Tensor) -> Tensor:
-        limit = self.spec.limit
-        if limit is None:
+        spec = self.spec
+        if spec.limit is None:
             return self.activation(gate) * up
-        gate, up = gate.clamp(max=limit), up.clamp(-limit, limit)
-        lift = self.spec.lift
-        return gate * (gate * self.spec.alpha).sigmoid() * (up + lift if lift else up)
+        return limited(gate, up, spec.limit, spec.alpha, spec.lift)
 
 
 def make_mlp(width: int, spec: MLPSpec | ExpertsSpec) -> nn.Module:

@@ -71,7 +71,8 @@ class Shares(nn.Module):
         mixed = (flat @ fn.t()) * size
         shape = (*x.shape[:2], -1, self.own.streams)
         logits = mixed.reshape(*shape) * scale.unsqueeze(-1) + base.reshape(-1, self.own.streams)
-        return logits.sigmoid()
+        out: Tensor = logits.sigmoid()
+        return out
 
 
 def _read(x: Tensor, shares: Tensor) -> Tensor:
@@ -95,7 +96,7 @@ class HyperLayer(DecoderLayer):
         y = self.get_submodule(self.block_name)(before, context)
         x = x + (share * y.unsqueeze(2)).to(x.dtype)
         share, before = self._before(FEED, names.before_mlp, x)
-        z = getattr(self, names.mlp)(before)
+        z: Tensor = getattr(self, names.mlp)(before)
         return x + (share * z.unsqueeze(2)).to(x.dtype)
 
     def _before(self, path: str, norm: str | None, x: Tensor) -> tuple[Tensor, Tensor]:

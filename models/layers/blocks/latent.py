@@ -129,7 +129,9 @@ class LatentAttention(nn.Module):
         latent = latent if spec.magnify[1] == 1 else latent * spec.magnify[1]
         # (batch, 1, length, rank + rotated)
         rows = ops.cat((latent, rotated(both[..., spec.rank :])), -1)
-        kept = (rows, self.indexer.keys(x, context)) if self.indexes else (rows,)
+        kept: tuple[Tensor, ...] = (rows,)
+        if self.indexes:
+            kept = rows, self.indexer.keys(x, context)
         offset: Tensor | int = 0
         if context.cache is not None:
             offset = context.offsets[self.layer]

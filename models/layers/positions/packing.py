@@ -20,7 +20,10 @@ def placed(
     positions = ops.arange(ids.shape[1], device=ids.device)
     if segments is not None:
         spec = model.spec
-        unpackable = any(getattr(layer.attention, "chunk", True) for layer in spec.layers)
+        unpackable = any(
+            getattr(layer.attention, "chunk", True) or layer.attention.index is not None
+            for layer in spec.layers
+        )
         if unpackable or model.rotary.by_length or spec.streams is not None:
             raise ValueError(
                 f"{model.config.model_type}: its layers do not support segments; pad texts, with "

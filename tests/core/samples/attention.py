@@ -189,6 +189,8 @@ SAMPLES["attention"] = Samples(_loop_attention, "product", (
     attention_sample("sinks and offsets", _Q, _K, None, None, np.array([2, -1]), None, _SINKS,
                      causal=True, window=3),
     attention_sample("sinks and a mask", _Q, _K, None, _MASK, None, None, _SINKS, causal=True),
+    attention_sample("sinks, mask, offsets", _Q, _K, None, _MASK, np.array([2, 1]), None, _SINKS,
+                     causal=True),
     attention_sample("sinks and all", _Q, _K, _BIAS, None, np.array([1, 2]), np.array([5, 0]),
                      _SINKS, causal=True, window=3, softcap=2.0),
     attention_sample("empty", (2, 2, 0, 4), _K),
