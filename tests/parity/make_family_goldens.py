@@ -82,6 +82,13 @@ def _saved_and_loaded(kind: Any, folder: Path) -> Any:
     return model.eval()
 
 
+def _result(found: Any, logits: bool) -> Any:
+    """Logits, of an answer's ends too, or else the last hidden state."""
+    if "start_logits" in found:
+        return torch.stack((found.start_logits, found.end_logits), -1)
+    return found.logits if logits else found.last_hidden_state
+
+
 def main(rows: list[str]) -> None:
     table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
     own = [row for row, (architecture, _) in table.ROWS.items() if architecture]
@@ -102,7 +109,8 @@ def main(rows: list[str]) -> None:
             saved = _saved_and_loaded(kind, Path(folder))
         ids = torch.from_numpy(table.ids_of(settings["vocab_size"]))
         mask = torch.from_numpy(table.mask_of())
-        given: dict[str, Any] = {"attention_mask": mask.long()}
+        one_by_one = settings["model_type"] in table.ALONE
+        given: dict[str, Any] = {} if one_by_one else {"attention_mask": mask.long()}
         more = []
         if settings["model_type"] in table.TEXT_TO_TEXT:
             vocab = settings.get("decoder_vocab_size", settings["vocab_size"])
@@ -138,12 +146,15 @@ def main(rows: list[str]) -> None:
                     into[kept] = model(row_ids[kept][None], use_cache=False).logits[0]
             else:
                 found = [model(ids, **plain), model(ids, **given)]
-                if "QuestionAnswering" in architecture:
-                    both = [torch.stack((x.start_logits, x.end_logits), -1) for x in found]
-                else:
-                    plainly = decoder or headed
-                    both = [x.logits if plainly else x.last_hidden_state for x in found]
+                both = [_result(x, decoder or headed) for x in found]
                 out, padded = both
+                if one_by_one and out.ndim == 3:
+                    [kept] = mask[1].nonzero(as_tuple=True)
+                    base = getattr(model, model.base_model_prefix, model)
+                    places = base.embeddings.position_ids[:, kept]
+                    alone_of = model(ids[1:, kept], position_ids=places)
+                    padded = out.clone()
+                    padded[1, kept] = _result(alone_of, headed)[0]
                 # The tuning counts places, not positions.
                 if getattr(config, "attn_temperature_tuning", False):
                     padded[1, 5:] = model(ids[1:, 5:]).logits[0]
