@@ -67,6 +67,7 @@ def encoder_builder(
     def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
         """The model of a checkpoint with these tensor names, on the meta device."""
         head = head_of(config, architectures) if heads is not None else ""
+        head = head if heads is not None and head and heads.has(head) else ""
         if head:  # the classes' names and number are the head's
             plain_config = {n: v for n, v in config.items() if n != "architectures"}
             known: Any = read_config(kind, plain_config)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
@@ -39,12 +39,15 @@ _BATCHES = 64  # sorted by length together
 class HeadNames:
     """The paths of a family's heads.
 
-    dense, norm, decoder and bias: of masked words; `act` "": the encoder's activation. inner: the
+    dense, norm, decoder and bias: of masked words; dense "": there are no dense and norm; `act` "":
+    the encoder's activation. size: the features of dense, 0 for those of the embeddings. inner: the
     projection of the first position before a text's classes, with `inner_act`; "": the pooler is
     there instead. text: of a text's classes. token, ends: of a token's classes and answers' ends.
     unused: what a checkpoint may hold beside, by the names' beginning. every: classes and ends pass
-    dense, act and norm too. mean: of all positions, not the first, for a text. biases: of dense and
-    decoder.
+    dense, act and norm too. mean: of all positions, not the first, for a text; last: the last;
+    late: the mean of their classes. biases: of dense and decoder. rest: a matrix (features, vocab)
+    for what dense has past the embeddings. answers: a block in place of a projection for the ends,
+    called with (x, ids, mask). A head whose name is "" is none of the family's.
     """
 
     dense: str = "cls.predictions.transform.dense"
@@ -60,6 +63,17 @@ class HeadNames:
     unused: str = "cls.seq_relationship"
     every: bool = False
     mean: bool = False
+    late: bool = False
+    last: bool = False
+    size: int = 0
+    rest: str = ""
+    answers: Callable[[EncoderSpec], nn.Module] | None = None
+
+    def has(self, kind: str) -> bool:
+        """Whether the family has a head of this kind, one of KINDS."""
+        names = (self.decoder, self.text, self.token, self.ends)
+        return bool(dict(zip(KINDS, names, strict=True))[kind])
+
     biases: tuple[bool, bool] = (True, True)
 
 
@@ -238,9 +252,11 @@ class HeadedEncoder(Encoder, Scoring):
         self.tied = values.get("tie_word_embeddings", True) is not False
         words, inside = kind == "ForMaskedLM", width
         if words or names.every:
-            inside = (words and spec.embedding) or width
+            inside = names.size or (words and spec.embedding) or width
+        if (words or names.every) and names.dense:
             put(self, names.dense, nn.Linear(width, inside, bias=names.biases[0]))
-            put(self, names.norm, make_norm(inside, spec.norm))
+            plain = spec.norm if spec.norm.kind != "affine" else replace(spec.norm, kind="layer")
+            put(self, names.norm, make_norm(inside, plain))
         if words:
             bias, weight = f"{names.decoder}.bias", f"{names.decoder}.weight"
             self.head_width = inside
@@ -254,10 +270,14 @@ class HeadedEncoder(Encoder, Scoring):
             else:
                 put(self, names.decoder, nn.Linear(inside, spec.vocab, bias=names.biases[1]))
                 self.duplicates = {names.bias: bias}
-            unused = (f"{names.unused}.weight", f"{names.unused}.bias")
+            unused = (f"{names.unused}.weight", f"{names.unused}.bias") if names.unused else ()
             self.duplicates = {**self.duplicates, **dict.fromkeys(unused, "")}
+            if names.rest:
+                rest = nn.Linear(spec.vocab, inside - spec.embedding, bias=False)
+                put(self, names.rest, rest)
         elif kind == "ForQuestionAnswering":
-            put(self, names.ends, nn.Linear(width, 2))
+            answers = nn.Linear(width, 2) if names.answers is None else names.answers(spec)
+            put(self, names.ends, answers)
         else:
             self.labels = labels_of(values)
             text = kind == "ForSequenceClassification"
@@ -283,26 +303,36 @@ class HeadedEncoder(Encoder, Scoring):
         ids: Tensor,
         attention_mask: Tensor | None = None,
         token_type_ids: Tensor | None = None,
+        **more: Tensor,
     ) -> Tensor:
         """The head's scores: (batch, length, vocab) of masked words, (batch, labels) of texts,
         (batch, length, labels) of tokens, (batch, length, 2) of the starts and ends of answers.
 
-        `ids`, `attention_mask` and `token_type_ids` are (batch, length), as in `forward`, and so is
-        what it raises.
+        `ids`, `attention_mask` and `token_type_ids` are (batch, length); they and `more` are as in
+        `forward`, and so is what it raises.
         """
-        names, x = self.head_names, self(ids, attention_mask, token_type_ids)
+        names, x = self.head_names, self(ids, attention_mask, token_type_ids, **more)
         if names.every and self.kind == "ForSequenceClassification":
             x = self._summary(x, attention_mask)
-        if self.kind == "ForMaskedLM" or names.every:
+        if (self.kind == "ForMaskedLM" or names.every) and names.dense:
             act = ACTIVATIONS[names.act or self.spec.activation]
             x = self._part(names.norm, act(self._part(names.dense, x)))
         if self.kind == "ForMaskedLM":
+            beside: Tensor | None = None
+            if names.rest:
+                matrix: Any = self.get_submodule(names.rest)
+                x, after = x[..., : self.spec.embedding], x[..., self.spec.embedding :]
+                beside = after @ matrix.weight
             if not self.tied:
-                return self._part(names.decoder, x)
+                out = self._part(names.decoder, x)
+                return out if beside is None else out + beside
             words: Any = self.get_submodule(self.spec.names.words)
             parent: Any = self.get_submodule(names.bias.rpartition(".")[0])
-            out: Tensor = ops.linear(x, words.weight, parent.bias)
-            return out
+            out = ops.linear(x, words.weight, parent.bias)
+            return out if beside is None else out + beside
+        if self.kind == "ForQuestionAnswering" and names.answers is not None:
+            ends: Tensor = self.get_submodule(names.ends)(x, ids, attention_mask)
+            return ends
         if self.kind == "ForQuestionAnswering":
             return self._part(names.ends, x)
         if self.kind == "ForTokenClassification":
@@ -310,17 +340,22 @@ class HeadedEncoder(Encoder, Scoring):
         if names.every:
             return self._part(names.text, x)
         if names.inner:
-            y = self._part(names.inner, x[:, 0])
+            y = self._part(names.inner, x if names.late else self._summary(x, attention_mask))
             x = ACTIVATIONS[names.inner_act](y)
+        elif not self.spec.pooler:
+            x = self._summary(x, attention_mask)
         elif self.spec.plain_pooler:
             x = self._part(self.spec.names.pooler, x[:, 0]).tanh()
         else:
             x = self._part(self.spec.names.pooler, x)
-        return self._part(names.text, x)
+        y = self._part(names.text, x)
+        return self._summary(y, attention_mask) if names.late else y
 
     def _summary(self, x: Tensor, mask: Tensor | None) -> Tensor:
-        """The first or the mean of (batch, length, width), over the places of the mask."""
-        if not self.head_names.mean:
+        """The first, last or mean of (batch, length, width), over the places of the mask."""
+        if self.head_names.last:
+            return x[:, -1] if mask is None else _last(x, mask != 0)
+        if not self.head_names.mean and not self.head_names.late:
             return x[:, 0]
         if mask is None:
             return x.mean(1)
@@ -330,6 +365,13 @@ class HeadedEncoder(Encoder, Scoring):
     def _part(self, path: str, x: Tensor) -> Tensor:
         out: Tensor = self.get_submodule(path)(x)
         return out
+
+
+def _last(x: Tensor, real: Tensor) -> Tensor:
+    """The features (batch, width) at the last place of (batch, length) that is real."""
+    at = ops.arange(x.shape[1], device=x.device)
+    place = (real.to(at.dtype) * at).amax(1)
+    return x.gather(1, place.reshape(-1, 1, 1).expand(x.shape[0], 1, x.shape[2]))[:, 0]
 
 
 @jit

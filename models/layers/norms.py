@@ -13,12 +13,13 @@ from rushlight.core.tensor.tensor import Tensor
 
 @dataclass(frozen=True)
 class NormSpec:
-    """kind: "rms" or "layer". offset: added to the stored weight. bias: for "layer" only.
+    """kind: "affine" only scales and shifts. offset: added to the stored weight. bias: for "layer"
+    only.
 
     weight: false for a norm without parameters.
     """
 
-    kind: Literal["rms", "layer"] = "rms"
+    kind: Literal["rms", "layer", "affine"] = "rms"
     eps: float = 1e-6
     offset: float = 0.0
     bias: bool = True
@@ -49,6 +50,23 @@ class OffsetLayerNorm(nn.LayerNorm):
         return ops.layer_norm(x, self.normalized_shape, weight, self.bias, self.eps)
 
 
+class Affine(nn.Module):
+    """x * weight + bias, which stands where other models have a norm."""
+
+    def __init__(self, dim: int) -> None:
+        self.weight, self.bias = parameter(dim), parameter(dim)
+        self._fill()
+
+    def reset_parameters(self) -> None:
+        """Ones and zeros."""
+        init.ones_(self.weight)
+        init.zeros_(self.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> the same."""
+        return x * self.weight + self.bias
+
+
 class HeadNorms(nn.Module):
     """A layer norm of each head, with a weight of its own: weight (heads, dim)."""
 
@@ -68,6 +86,8 @@ class HeadNorms(nn.Module):
 def make_norm(dim: int, spec: NormSpec) -> nn.Module:
     """The norm over the last `dim` features that `spec` describes."""
     norm: nn.RMSNorm | nn.LayerNorm
+    if spec.kind == "affine":
+        return Affine(dim)
     if spec.kind == "rms":
         of = OffsetRMSNorm if spec.offset else nn.RMSNorm
         norm = of(dim, eps=spec.eps, elementwise_affine=spec.weight)

@@ -228,7 +228,8 @@ _FILES: list[dict[str, Any]] = [
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {}
 # What the models of a model_type take: "text_to_text" and "speech" have the ids of a decoder, too,
 # "speech" and "waves" features or samples of audio. "recurrent" is of states that padding would
-# change in the published code: there padded rows are read alone.
+# change in the published code: there padded rows are read alone. "alone" is of encoders of which
+# this is true; they count the places of padding.
 _KINDS: dict[str, str] = {}
 # Heads of encoders: their rows' goldens are logits, in data/heads.
 HEADS: dict[str, tuple[str, dict[str, Any]]] = {}
@@ -257,8 +258,8 @@ def _of_kind(name: str) -> tuple[str, ...]:
     return tuple(kind for kind, known in _KINDS.items() if known == name)
 
 
-TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT = (
-    _of_kind(name) for name in ("text_to_text", "speech", "waves", "recurrent")
+TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT, ALONE = (
+    _of_kind(name) for name in ("text_to_text", "speech", "waves", "recurrent", "alone")
 )
 # With a cache transformers' decoder of these sees later tokens, too.
 UNCACHED = ("fsmt",)

@@ -179,14 +179,18 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
     m, (config, stored) = model(row, table), metadata(row)
     stacks: dict[str, list[int]] = {}
     family = family_of(config["model_type"], "model_type")
-    given = {n: rl.zeros(*shape, device="meta") for n, shape in stored.items()}
-    names = {n: list(t.shape) for n, t in split(family, given).items()}
+    # Older names of norms, which the reference still writes for one family.
+    older = {re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", n)): n for n in stored}
+    given = {n: rl.zeros(*stored[name], device="meta") for n, name in older.items()}
+    needless = family.unused or (lambda name, config: False)
+    names = {n: list(t.shape) for n, t in split(family, given).items() if not needless(n, config)}
     for name, shape in names.items():  # one entry for each stack of experts
         stack = re.sub(r"(experts|norms)\.(expert_)?\d+\.", r"\1.", name)
         count = stacks[stack][0] + 1 if stack in stacks else 1
         stacks[stack] = [count, *shape] if stack != name else shape
     stacks = {name: shape for name, shape in stacks.items() if not name.endswith("inv_freq")}
-    assert {n: list(t.shape) for n, t in m.state_dict().items()} == stacks
+    own = {n: list(t.shape) for n, t in m.state_dict().items() if not n.endswith("inv_freq")}
+    assert own == stacks
 
 
 def test_a_cache_changes_nothing(row: str, table: ModuleType) -> None:
@@ -266,6 +270,7 @@ def test_ops_are_covered_on_every_device(
     recurrence = "delta_scan" if row.startswith("rwkv") else recurrence
     always = {"linear", "embedding", recurrence or "attention"}
     always = {"embedding"} if row.startswith("model2vec") else always
+    always -= {"attention"} if row.startswith("fnet") else set()
     always -= {"embedding"} if row.startswith("wav2vec2") else set()
     assert always <= {op.name for op, _, _ in made}
     wrong = {

@@ -19,13 +19,15 @@ from rushlight.models.layers.positions.distances import FARTHEST
 
 TABLE, NORM, CONV = "encoder.rel_embeddings", "encoder.LayerNorm", "encoder.conv"
 _PATHS = {"c2p": "attention.self.pos_key_proj", "p2c": "attention.self.pos_query_proj"}
+_FIRST = {"c2p": "attention.self.pos_proj", "p2c": "attention.self.pos_q_proj"}
 
 
 @dataclass(frozen=True)
 class DisentangledSpec:
     """A table of `span` distances on each side, in half of which they share logarithmic buckets up
     to `farthest`; 0: none do. parts: of "c2p", "p2c". shared: positions pass the projections of
-    content. normed: the table passes a layer norm.
+    content. normed: the table passes a layer norm. older: the names of version 1, whose projection
+    for "c2p" has no bias.
     """
 
     span: int
@@ -33,6 +35,7 @@ class DisentangledSpec:
     parts: tuple[str, ...] = ()
     shared: bool = False
     normed: bool = False
+    older: bool = False
 
     def __post_init__(self) -> None:
         mid = self.span // 2
@@ -42,6 +45,11 @@ class DisentangledSpec:
                 f"{self.farthest} do not fit; supported: 2 to {FARTHEST} buckets, and more than "
                 "half as many positions"
             )
+
+    @property
+    def paths(self) -> dict[str, str]:
+        """The path of each part's projection in a layer."""
+        return _FIRST if self.older else _PATHS
 
     @property
     def reach(self) -> int:
@@ -64,7 +72,8 @@ class DisentangledSpec:
 def put_projections(layer: nn.Module, width: int, spec: DisentangledSpec) -> None:
     """Make a layer's projections of positions."""
     for kind in () if spec.shared else spec.parts:
-        put(layer, _PATHS[kind], nn.Linear(width, width))
+        bias = not (spec.older and kind == "c2p")
+        put(layer, spec.paths[kind], nn.Linear(width, width, bias=bias))
 
 
 def put_table(root: nn.Module, width: int, spec: DisentangledSpec, eps: float) -> None:
@@ -99,7 +108,7 @@ def position_scores(
     total: Tensor | None = None
     for kind in spec.parts:
         shared, x = content[kind]
-        rows: Tensor = layer.get_submodule(shared if spec.shared else _PATHS[kind])(table[0])
+        rows: Tensor = layer.get_submodule(shared if spec.shared else spec.paths[kind])(table[0])
         # (2 span, width) -> (heads, head, 2 span)
         keys = rows.reshape(rows.shape[0], x.shape[1], -1).permute(1, 2, 0)
         index = table[1] if kind == "c2p" else table[1].t()
