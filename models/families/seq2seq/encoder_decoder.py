@@ -59,7 +59,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> TwoModels:
     module = DECODERS[str(kind)]
     known = read_config(module.Config, told)
     base = f"decoder.{module.BASE_PREFIX.removesuffix('.')}"
-    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings)
+    beside = any(name == f"decoder.{module.HEADS.bias}" for name in names)
+    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings, beside=beside)
     return TwoModels(c, _encoder(c, names), decoder_of(module.describe(known, False), base), head)
 
 
