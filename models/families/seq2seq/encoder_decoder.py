@@ -18,7 +18,12 @@ ARCHITECTURES = ("EncoderDecoderModel",)
 # The decoders, with the names of their base and heads.
 DECODERS: dict[str, Any] = {"bert": bert} | dict.fromkeys(roberta.FAMILY.model_types, roberta)
 # Said of decoders alone.
-_ROLE = {"is_decoder": True, "add_cross_attention": True, "cross_attention_hidden_size": None}
+_ROLE = {
+    "is_decoder": True,
+    "add_cross_attention": True,
+    "is_causal": True,
+    "cross_attention_hidden_size": None,
+}
 
 
 @dataclass
