@@ -36,7 +36,8 @@ class Seq2SeqLM(Model):
     """A Model that turns a text into another: forward(ids, decoder_ids) -> logits.
 
     Families define `encode`, `remember`, `decode` and `cache_specs`, the size of the vocabulary
-    and the length of the context; source_context: of the encoder's, where it is another. stored: the checkpoint's defaults of a search.
+    and the length of the context; source_context: of the encoder's, where it is another. stored:
+    the checkpoint's defaults of a search.
     """
 
     vocab_size: int

@@ -117,7 +117,7 @@ ROWS: dict[str, dict[str, Any]] = {
         ],
         "own": {"max_seq_length": 9, "do_lower_case": True},
         "texts": {"prompts": {"query": "Find: "}, "default_prompt_name": "query"},
-        "calls": [{}, {"dim": 4}, {"prompt": ""}],
+        "calls": [{}, {"dim": 4}, {"prompt": ""}, {"side": "query"}, {"side": "document"}],
     },
     "without the prompt": {
         "modules": [
@@ -173,7 +173,14 @@ ROWS: dict[str, dict[str, Any]] = {
         "texts": _FIND | {"similarity_fn_name": "cosine"},
         "decoder": _QWEN3,
         "left": True,
-        "calls": [{}, {"prompt_name": "query"}, {"prompt": "In: ", "dim": 5}],
+        "calls": [
+            {},
+            {"prompt_name": "query"},
+            {"prompt": "In: ", "dim": 5},
+            {"side": "query"},
+            {"side": "document", "dim": 5},
+            {"side": "query", "prompt": "In: "},
+        ],
     },
     "base of a decoder": {
         "modules": [

@@ -221,7 +221,7 @@ def base_of(row: str, kind: Any, base: dict[str, Any], table: Any, way: str) -> 
 def inputs(config: dict[str, Any]) -> tuple[Any, ...]:
     """The inputs of a row of families.py."""
     kind = config["model_type"]
-    vocab = TEXT.vocab_of({"vocab_size": 131} | config)
+    vocab = TEXT.vocab_of({**config, "src_vocab_size": config.get("src_vocab_size", 131)})
     if kind in TEXT.SPEECH:
         return TEXT.features_of(config), TEXT.decoder_ids_of(vocab)
     if kind in TEXT.WAVES:

@@ -34,7 +34,9 @@ def _vectors(model: Any, texts: list[str], call: dict[str, Any]) -> Any:
     given: dict[str, Any] = {k: v for k, v in call.items() if k.startswith("prompt")}
     dim = call.get("dim")
     normal = call.get("normalize", dim is not None)
-    return model.encode(texts, truncate_dim=dim, normalize_embeddings=normal, **given)
+    sides = {"query": model.encode_query, "document": model.encode_document}
+    encode = sides.get(call.get("side", ""), model.encode)
+    return encode(texts, truncate_dim=dim, normalize_embeddings=normal, **given)
 
 
 def main() -> None:

@@ -18,7 +18,12 @@ ARCHITECTURES = ("EncoderDecoderModel",)
 # The decoders, with the names of their base and heads.
 DECODERS: dict[str, Any] = {"bert": bert} | dict.fromkeys(roberta.FAMILY.model_types, roberta)
 # Said of decoders alone.
-_ROLE = {"is_decoder": True, "add_cross_attention": True, "cross_attention_hidden_size": None}
+_ROLE = {
+    "is_decoder": True,
+    "add_cross_attention": True,
+    "is_causal": True,
+    "cross_attention_hidden_size": None,
+}
 
 
 @dataclass
@@ -59,7 +64,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> TwoModels:
     module = DECODERS[str(kind)]
     known = read_config(module.Config, told)
     base = f"decoder.{module.BASE_PREFIX.removesuffix('.')}"
-    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings)
+    beside = any(name == f"decoder.{module.HEADS.bias}" for name in names)
+    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings, beside=beside)
     return TwoModels(c, _encoder(c, names), decoder_of(module.describe(known, False), base), head)
 
 

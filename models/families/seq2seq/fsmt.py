@@ -1,4 +1,4 @@
-"""FSMT (Ng et al., 2019): fairseq's translators of WMT 2019, with a vocabulary for each language."""
+"""FSMT (Ng et al., 2019): fairseq's translators of WMT 2019, a vocabulary for each language."""
 
 from __future__ import annotations
 

@@ -40,8 +40,10 @@ class Config(t5.Config):
 
 
 def _every(layers: int, sparse: int, given: int | None) -> Callable[[int], bool]:
-    """Whether a layer has experts, of `layers` of which about `sparse` have: as transformers has it,
-    where the second layer has some if none should. given: the step, where the file says it.
+    """Whether a layer has experts, of `layers` of which about `sparse` have.
+
+    As in transformers the second layer has some if none should. given: the step, where the file
+    says it.
     """
     step = (layers // sparse if sparse > 0 else layers) if given is None else given
     return lambda layer: step == 1 or (step > 0 and layer % step == 1)

@@ -11,7 +11,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config_schema import read_config
+from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.seq2seq.t5gemma import NAMES, part_of
 from rushlight.models.families.text import gemma3
@@ -75,6 +75,7 @@ def _changed(spec: DecoderSpec, change: Any) -> DecoderSpec:
 def build(config: dict[str, Any], names: Collection[str]) -> MergedPair:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
+    choose("tie_word_embeddings", c.tie_word_embeddings, (True,))
     outer = part_of(c, "encoder", Outer, "t5gemma2_encoder")
     source = part_of(outer, "text_config", Source, "t5gemma2_text")
     target = part_of(c, "decoder", Target, "t5gemma2_decoder")
@@ -96,7 +97,6 @@ def build(config: dict[str, Any], names: Collection[str]) -> MergedPair:
         PairSpec(
             _changed(gemma3.describe(source), of_encoder),
             _changed(gemma3.describe(target), of_decoder),
-            tied=c.tie_word_embeddings,
         ),
         outer.eoi_token_index if outer.eoi_token_index is not None else -1,
     )

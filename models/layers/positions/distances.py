@@ -78,7 +78,7 @@ class RelativeBias(nn.Embedding):
         return self.of_distance(ops.arange(keys, device=weight.device) - query_positions)
 
     def of_distance(self, distance: Tensor) -> Tensor:
-        """(1 or batch, heads, queries, keys) of key minus query, (queries, keys) or with a batch."""
+        """(1 or batch, heads, queries, keys); distance: key minus query, for one row or a batch."""
         weight: Any = self.weight
         far = self.spec.farthest
         if self.both_ways:

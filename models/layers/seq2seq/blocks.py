@@ -35,7 +35,7 @@ def joined(blocks: Tensor, batch: int, length: int, left: int = 0) -> Tensor:
 
 
 def with_neighbours(t: Tensor, size: int) -> Tensor:
-    """Of each block the one before, itself, and the one after: (batch * blocks, heads, 3 size, .)."""
+    """Each block with the ones before and after it: (batch * blocks, heads, 3 * size, features)."""
     count = -(-t.shape[2] // size)
     around = padded(t, size, count * size - t.shape[2] + size)
     parts = [in_blocks(around[:, :, i * size : (i + count) * size], size) for i in range(3)]

@@ -32,8 +32,8 @@ class LongLayers:
     def __post_init__(self) -> None:
         if self.radius < 0 or (self.block is not None and self.block < 1):
             raise FormatError(
-                f"config.json: local_radius {self.radius} and global_block_size {self.block} do not "
-                "fit; supported: local_radius from 0, global_block_size from 1"
+                f"config.json: local_radius {self.radius} and global_block_size {self.block} do "
+                "not fit; supported: local_radius from 0, global_block_size from 1"
             )
 
     def __call__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> nn.Module:

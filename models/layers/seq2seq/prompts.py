@@ -1,4 +1,4 @@
-"""Prompts of each layer: trained keys and values before those of all tokens (Li and Liang, 2021)."""
+"""Prompts of each layer (Li and Liang, 2021): trained keys and values before those of tokens."""
 
 from __future__ import annotations
 

@@ -17,7 +17,8 @@ from rushlight.models.layers.positions.distances import RelativeSpec
 class StackNames:
     """The checkpoint's names of the encoder or the decoder; `embedding` is a path from the root.
 
-    types: a table whose first row is added to all tokens. None: there is no such norm or table. `relative` is a path within attention.
+    types: a table whose first row is added to all tokens. None: there is no such norm or table.
+    `relative` is a path within attention.
     """
 
     base: str
@@ -51,9 +52,9 @@ class StackSpec:
 
     recurrent: an SSRU is in place of self-attention. positions_last: positions are added to the
     normalised embedding. prompts: what self-attention, and attention to the memory, see before all
-    tokens. leading: the name of a table whose rows come before all tokens, and how many there are. make:
-    what makes a layer in place of `stacks.Layer`, of which it is a kind. context: the
-    tokens that it takes, where that is not the model's. types: the rows of that table of names.
+    tokens. leading: the name of a table whose rows come before all tokens, and how many there are.
+    make: what makes a layer in place of `stacks.Layer`, of which it is a kind. context: the tokens
+    that it takes, where that is not the model's. types: the rows of that table of names.
     """
 
     layers: int
@@ -88,7 +89,8 @@ class Seq2SeqSpec:
 
     place: "after" normalises the sum of each residual, "before" the input of each part. The scales
     multiply the embedding, and the decoder's output before the head. tied: the head shares the
-    decoder's embedding; else it is at the path `head`. logits_bias: the checkpoint has `final_logits_bias`.
+    decoder's embedding; else it is at the path `head`. logits_bias: the checkpoint has
+    `final_logits_bias`.
     """
 
     vocab: int

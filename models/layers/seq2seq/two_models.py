@@ -61,11 +61,15 @@ def decoder_of(e: EncoderSpec, base: str) -> Seq2SeqSpec:
 
 @dataclass(frozen=True)
 class HeadOfWords:
-    """Where the head of the decoder's words is; tied: it has the weight of the embedding."""
+    """Where the head of the decoder's words is; tied: it has the weight of the embedding.
+
+    beside: one that is not has two biases in the checkpoint, of which the matrix's is read.
+    """
 
     names: HeadNames
     path: str = "decoder"
     tied: bool = True
+    beside: bool = False
 
 
 class TwoModels(Stacked, Seq2SeqLM):
@@ -82,24 +86,25 @@ class TwoModels(Stacked, Seq2SeqLM):
             put(self, PROJECTION, nn.Linear(encoder.width, width))
         put(self, f"{head.path}.{names.dense}", nn.Linear(width, width))
         put(self, f"{head.path}.{names.norm}", make_norm(width, spec.norm))
-        owner: Any = self.get_submodule(f"{head.path}.{names.bias}".rpartition(".")[0])
-        owner.bias = parameter(spec.vocab)
-        path = f"{head.path}.{names.decoder}"
-        self.duplicates = {f"{path}.bias": f"{head.path}.{names.bias}"}
+        path, bias = f"{head.path}.{names.decoder}", f"{head.path}.{names.bias}"
+        if head.tied or head.beside:
+            owner: Any = self.get_submodule(bias.rpartition(".")[0])
+            owner.bias = parameter(spec.vocab)
         if head.tied:
-            self.duplicates[f"{path}.weight"] = f"{spec.decoder.names.embedding}.weight"
+            table = f"{spec.decoder.names.embedding}.weight"
+            self.duplicates = {f"{path}.bias": bias, f"{path}.weight": table}
         else:
-            put(self, path, nn.Linear(width, spec.vocab, bias=False))
+            put(self, path, nn.Linear(width, spec.vocab))
 
     @nn.layers_on("meta")
     def untie(self, name: str) -> dict[str, str]:
-        """Give the head a weight of its own."""
-        path = f"{self.head.path}.{self.head.names.decoder}"
-        if name != f"{path}.weight":
-            return {}
-        put(self, path, nn.Linear(self.spec.width, self.spec.vocab, bias=False))
-        self.head = replace(self.head, tied=False)
-        return {name: name}
+        """Give the head a weight of its own, or the values of its bias."""
+        names, at = self.head.names, self.head.path
+        if name == f"{at}.{names.decoder}.bias":
+            return {f"{at}.{names.bias}": name}
+        put(self, f"{at}.{names.decoder}", nn.Linear(self.spec.width, self.spec.vocab))
+        self.head = replace(self.head, tied=False, beside=True)
+        return {name: name, f"{at}.{names.decoder}.bias": f"{at}.{names.bias}"}
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The state that the cache keeps for each layer of the decoder."""
@@ -166,7 +171,9 @@ class TwoModels(Stacked, Seq2SeqLM):
         act = ACTIVATIONS[names.act or self.spec.decoder.mlp.activation]
         x = self.get_submodule(f"{head.path}.{names.dense}")(hidden)
         x = self.get_submodule(f"{head.path}.{names.norm}")(act(x))
-        table = self.spec.decoder.names.embedding if head.tied else f"{head.path}.{names.decoder}"
-        weight: Any = self.get_submodule(table).weight
+        if not head.tied:
+            out: Tensor = self.get_submodule(f"{head.path}.{names.decoder}")(x)
+            return out
+        table: Any = self.get_submodule(self.spec.decoder.names.embedding)
         owner: Any = self.get_submodule(f"{head.path}.{names.bias}".rpartition(".")[0])
-        return ops.linear(x, weight, owner.bias)
+        return ops.linear(x, table.weight, owner.bias)
