@@ -55,6 +55,8 @@ class MLPNames:
     experts: str = "experts"
     shared: str = "shared_expert"
     shared_gate: str = "shared_expert_gate"
+    to_latent: str = "fc1_latent_proj"
+    from_latent: str = "fc2_latent_proj"
 
 
 @dataclass(frozen=True)
@@ -85,10 +87,12 @@ class MLPSpec:
 class ExpertsSpec:
     """`chosen` of `count` experts for each token, weighted by the router as `routing` says.
 
-    normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
-    matrix is a stack (experts, out, in). shared: an expert of every token; shared_gate: it is
-    weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
-    g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss).
+    normalized: the weights of the chosen experts are divided by their sum. Experts are gated, if
+    `gated`; each matrix is a stack (experts, out, in). shared: an expert of every token;
+    shared_gate: it is weighted by the sigmoid of a score. limit: the gate is g * sigmoid(alpha *
+    g) * (up + 1), with g up to `limit`, and up to it on both sides (gpt-oss). latent: the features
+    that the chosen experts read and give, where two projections make them of x, and x of them;
+    latent_bias: of both.
     """
 
     count: int
@@ -102,6 +106,9 @@ class ExpertsSpec:
     bias: bool = False
     limit: float | None = None
     alpha: float = 1.702
+    gated: bool = True
+    latent: int | None = None
+    latent_bias: bool = False
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -211,13 +218,16 @@ class Experts(nn.Module):
         names = spec.names
         routing = replace(spec.routing, normalized=spec.normalized)
         put(self, names.router, Router(width, spec.count, spec.chosen, routing))
-        first = (names.gate_up,) if names.gate_up else (names.gate, names.up)
-        rows = 2 * spec.inner // len(first)
+        first = (names.gate_up,) if names.gate_up else (names.gate, names.up)[not spec.gated :]
+        rows, inside = 2 * spec.inner if names.gate_up else spec.inner, spec.latent or width
         for name, sizes in (
-            *((n, (rows, width)) for n in first),
-            (names.down, (width, spec.inner)),
+            *((n, (rows, inside)) for n in first),
+            (names.down, (inside, spec.inner)),
         ):
             put(self, self._path(name), ExpertStack(spec.count, *sizes, spec.bias))
+        if spec.latent is not None:
+            put(self, names.to_latent, nn.Linear(width, inside, bias=spec.latent_bias))
+            put(self, names.from_latent, nn.Linear(inside, width, bias=spec.latent_bias))
         if spec.shared is not None:
             put(self, names.shared, MLP(width, spec.shared))
         if spec.shared_gate:
@@ -233,8 +243,9 @@ class Experts(nn.Module):
         router: Any = self.get_submodule(names.router)
         shares, index = router.choose(x)
         shares = shares.to(x.dtype).unsqueeze(-1)
+        read = x if spec.latent is None else self.get_submodule(names.to_latent)(x)
         # (..., width) -> (..., chosen, width)
-        each = x.unsqueeze(-2).expand(*index.shape, x.shape[-1])
+        each = read.unsqueeze(-2).expand(*index.shape, read.shape[-1])
         if spec.routing.before:
             each = each * shares
 
@@ -242,13 +253,16 @@ class Experts(nn.Module):
             out: Tensor = self.get_submodule(self._path(name))(y, index)
             return out
 
-        if names.gate_up:
+        if not spec.gated:
+            y = self.activation(stack(names.up, each))
+        elif names.gate_up:
             both = stack(names.gate_up, each)
             y = self._gated(both[..., : spec.inner], both[..., spec.inner :])
         else:
             y = self._gated(stack(names.gate, each), stack(names.up, each))
         y = stack(names.down, y)
         out: Tensor = (y if spec.routing.before else y * shares).sum(-2)
+        out = out if spec.latent is None else self.get_submodule(names.from_latent)(out)
         if spec.shared is not None:
             always = getattr(self, names.shared)(x)
             if spec.shared_gate:

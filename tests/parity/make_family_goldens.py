@@ -149,7 +149,9 @@ def main(rows: list[str]) -> None:
                     padded[1, 5:] = model(ids[1:, 5:]).logits[0]
             again = saved(ids, **plain)[0]
             first = out[..., 0] if "QuestionAnswering" in architecture else out
-            assert torch.equal(first, again), f"{row}: save_pretrained changes the results"
+            # Where weights lie in memory may change the order of torch's sums.
+            same = torch.allclose(first, again, rtol=1e-5, atol=1e-5)
+            assert same, f"{row}: save_pretrained changes the results"
         _save(row, out, padded, stored, names, "heads" if headed else "families")
 
 

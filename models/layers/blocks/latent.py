@@ -16,6 +16,7 @@ from rushlight.core.ops.matmul import MATMUL
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.blocks.indexer import Indexer, IndexSpec
 from rushlight.models.layers.positions.rotary import RotarySpec
 
 
@@ -25,7 +26,8 @@ class LatentSpec:
 
     rank: features of the latent; query_rank: of that of the queries, None for a plain projection.
     plain: features of a head's query and key that are not rotated; value: of its value. bias: of
-    the projections to latents and of the last one.
+    the projections to latents and of the last one. rotated: the features of `rotary` are rotated;
+    else there are no positions. index: chooses the keys that a query attends to.
     """
 
     width: int
@@ -37,6 +39,8 @@ class LatentSpec:
     rotary: RotarySpec
     scale: float
     bias: bool = False
+    rotated: bool = True
+    index: IndexSpec | None = None
 
     def __post_init__(self) -> None:
         sizes = (self.heads, self.rank, self.plain, self.value, self.query_rank or 1)
@@ -45,6 +49,8 @@ class LatentSpec:
                 f"config.json: num_attention_heads, kv_lora_rank, qk_nope_head_dim, v_head_dim and "
                 f"q_lora_rank are {sizes}; they must be positive"
             )
+        if self.index is not None and self.query_rank is None:
+            raise FormatError("config.json: q_lora_rank is null; an indexer reads its latent")
 
     def __call__(self, layer: int) -> LatentAttention:
         return LatentAttention(self, layer)
@@ -67,24 +73,32 @@ class LatentAttention(nn.Module):
         self.kv_a_layernorm = nn.RMSNorm(spec.rank, eps=1e-6)
         self.kv_b_proj = nn.Linear(spec.rank, heads * (spec.plain + spec.value), bias=False)
         self.o_proj = nn.Linear(heads * spec.value, width, bias=spec.bias)
+        self.indexes = spec.index is not None and not spec.index.shared
+        if spec.index is not None and self.indexes:
+            self.indexer = Indexer(spec.index, width, spec.query_rank or 1)
 
     @property
     def cache_spec(self) -> Latent:
         """The state that the cache keeps for this layer."""
-        return Latent((self.spec.rank + self.spec.rotary.dim,))
+        row = self.spec.rank + self.spec.rotary.dim
+        return Latent((row, self.indexer.spec.head) if self.indexes else (row,))
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
         spec, (batch, length, _) = self.spec, x.shape
-        cos, sin = context.angles[spec.rotary]
+        angles = context.angles[spec.rotary] if spec.rotated else None
 
         def rotated(y: Tensor) -> Tensor:  # (batch, heads, length, features)
-            return ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+            if angles is None:
+                return y
+            return ops.rope(y, *angles, interleaved=spec.rotary.interleaved)
 
+        latent = x
         if spec.query_rank is None:
             q = self.q_proj(x)
         else:
-            q = self.q_b_proj(self.q_a_layernorm(self.q_a_proj(x)))
+            latent = self.q_a_layernorm(self.q_a_proj(x))
+            q = self.q_b_proj(latent)
         q = q.reshape(batch, length, spec.heads, -1)
         turned = rotated(q[..., spec.plain :].transpose(1, 2))
         both = self.kv_a_proj_with_mqa(x).unsqueeze(1)
@@ -92,10 +106,22 @@ class LatentAttention(nn.Module):
         rows = ops.cat(
             (self.kv_a_layernorm(both[..., : spec.rank]), rotated(both[..., spec.rank :])), -1
         )
+        kept = [rows]
+        if self.indexes and angles is not None:
+            kept.append(self.indexer.keys(x, angles))
         offset: Tensor | int = 0
         if context.cache is not None:
             offset = context.offsets[self.layer]
-            (rows,) = context.cache.write(self.layer, offset, rows)
+            kept = list(context.cache.write(self.layer, offset, *kept))
+        rows, mask = kept[0], context.mask
+        if self.indexes and angles is not None:
+            context.shared.pop("indexed", None)
+            chosen = self.indexer.chosen(x, latent, kept[1], angles, context, offset)
+            if chosen is not None:
+                context.shared["indexed"] = chosen
+        if spec.index is not None and "indexed" in context.shared:
+            chosen = context.shared["indexed"]
+            mask = chosen if mask is None else mask & chosen
         # The products that attending to the latents adds for each key, and those that it saves. A
         # query sees half of the buffer's keys or fewer, and all of them would be expanded.
         added = length * (2 * spec.rank - spec.plain - spec.value)
@@ -112,7 +138,7 @@ class LatentAttention(nn.Module):
             k,
             v,
             causal=True,
-            mask=context.mask,
+            mask=mask,
             q_offset=offset,
             scale=spec.scale,
         ).transpose(1, 2)

@@ -1,0 +1,196 @@
+"""Nemotron-H (NVIDIA, 2025): a layer is Mamba2, attention without positions, an MLP or experts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.families.family import Family
+from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.blocks.feed_forward import FeedForwardSpec
+from rushlight.models.layers.blocks.state_space import Mamba2Spec
+from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
+from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.routing import RoutingSpec
+
+ARCHITECTURES = ("NemotronHForCausalLM",)
+NAMES = DecoderNames(
+    base="backbone",
+    embedding="embeddings",
+    before_attention="norm",
+    attention="mixer",
+    before_mlp=None,
+    norm="norm_f",
+)
+# The letters of hybrid_override_pattern, and names of older files.
+KINDS = {
+    "M": "linear_attention",
+    "*": "full_attention",
+    "-": "mlp",
+    "E": "moe",
+    "mamba": "linear_attention",
+    "attention": "full_attention",
+}
+
+
+@dataclass
+class Config:
+    """The keys of config.json that the model depends on."""
+
+    neutral = {
+        # The reference's block reads time_step_min alone.
+        "time_step_limit": (),
+        "mamba_dt_limit": (),
+        "attention_bias": (),
+        "sliding_window": (),
+        "mamba_ssm_cache_dtype": (),
+        "use_mamba_kernels": (),
+        "moe_shared_expert_overlap": (),
+        "n_shared_experts": (),
+        "mamba_proj_bias": (),
+        "expand": (),
+        "mamba_expand": (),
+        "chunk_size": (),
+        "num_nextn_predict_layers": (),
+        "mtp_layers_block_type": (),
+        "mtp_hybrid_override_pattern": (),
+        "mamba_dt_init_floor": (),
+        "mamba_dt_max": (),
+    }
+
+    vocab_size: int
+    hidden_size: int
+    num_hidden_layers: int | None = None  # the kinds of layers say it
+    layers_block_type: Any = None
+    hybrid_override_pattern: str | None = None
+    num_attention_heads: int = 32
+    num_key_value_heads: int | None = 8
+    head_dim: int | None = 128
+    max_position_embeddings: int = 4096
+    intermediate_size: int = 21504
+    mlp_hidden_act: str = "relu2"
+    mlp_bias: bool = False
+    ssm_state_size: int = 128
+    mamba_num_heads: int = 128
+    mamba_head_dim: int = 64
+    mamba_hidden_act: str = "silu"
+    n_groups: int = 8
+    mamba_n_groups: int | None = None
+    conv_kernel: int = 4
+    mamba_d_conv: int | None = None
+    time_step_min: float = 0.001
+    mamba_dt_min: float | None = None
+    use_conv_bias: bool = True
+    mamba_conv_bias: bool | None = None
+    use_bias: bool = False
+    n_routed_experts: int = 8
+    moe_intermediate_size: int = 7688
+    moe_shared_expert_intermediate_size: int = 7688
+    moe_latent_size: int | None = None
+    num_experts_per_tok: int = 2
+    routed_scaling_factor: float = 1.0
+    n_group: int = 1
+    topk_group: int = 1
+    norm_topk_prob: bool = True
+    layer_norm_epsilon: float = 1e-5
+    tie_word_embeddings: bool | None = False  # changes nothing
+    eos_token_id: Any = None
+    model_type: str = "nemotron_h"
+
+
+def kinds(c: Config) -> list[str]:
+    """The kind of each layer."""
+    key, given = "layers_block_type", c.layers_block_type
+    if given is None and c.hybrid_override_pattern is not None:
+        key, given = "hybrid_override_pattern", list(c.hybrid_override_pattern)
+    if given is None:
+        given = ["linear_attention", "moe", "full_attention", "mlp"]
+    named = [KINDS.get(k, k) if isinstance(k, str) else k for k in given]
+    if not named or any(kind not in KINDS.values() for kind in named):
+        raise FormatError(
+            f"config.json: {key} is {brief(given)}; supported kinds of layers: "
+            f"{', '.join(dict.fromkeys(KINDS.values()))}"
+        )
+    return named
+
+
+def describe(c: Config) -> DecoderSpec:
+    """The description of the decoder that a configuration asks for."""
+    least = c.time_step_min if c.mamba_dt_min is None else c.mamba_dt_min
+    act, width = c.mlp_hidden_act, c.hidden_size
+    experts = ExpertsSpec(
+        c.n_routed_experts,
+        c.num_experts_per_tok,
+        c.moe_intermediate_size,
+        act,
+        c.norm_topk_prob,
+        MLPSpec(c.moe_shared_expert_intermediate_size, act, gated=False, bias=c.mlp_bias),
+        routing=RoutingSpec(
+            "sigmoid",
+            correction="e_score_correction_bias",
+            groups=c.n_group,
+            kept=c.topk_group,
+            best=2,
+            scale=c.routed_scaling_factor,
+        ),
+        gated=False,
+        latent=c.moe_latent_size,
+        latent_bias=c.mlp_bias,
+        names=MLPNames(shared="shared_experts"),
+    )
+    blocks = {
+        "linear_attention": lambda: Mamba2Spec(
+            width,
+            c.mamba_num_heads,
+            c.mamba_head_dim,
+            c.n_groups if c.mamba_n_groups is None else c.mamba_n_groups,
+            c.ssm_state_size,
+            c.conv_kernel if c.mamba_d_conv is None else c.mamba_d_conv,
+            c.use_bias,
+            c.use_conv_bias if c.mamba_conv_bias is None else c.mamba_conv_bias,
+            c.mamba_hidden_act,
+            (least, float("inf")),
+            c.layer_norm_epsilon,
+        ),
+        "full_attention": lambda: AttentionSpec(
+            c.num_attention_heads,
+            c.num_key_value_heads or c.num_attention_heads,
+            c.head_dim or width // max(c.num_attention_heads, 1),
+        ),
+        "mlp": lambda: FeedForwardSpec(
+            width, MLPSpec(c.intermediate_size, act, gated=False, bias=c.mlp_bias)
+        ),
+        "moe": lambda: FeedForwardSpec(width, experts),
+    }
+    return DecoderSpec(
+        c.vocab_size,
+        width,
+        c.max_position_embeddings,
+        tuple(LayerSpec(blocks[kind](), None) for kind in kinds(c)),
+        NormSpec("rms", c.layer_norm_epsilon),
+        names=NAMES,  # the reference never ties the head
+    )
+
+
+def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The tensors under the model's names, which begin with `model` in other files."""
+    return {
+        f"backbone.{name.removeprefix('model.')}" if name.startswith("model.") else name: t
+        for name, t in tensors.items()
+    }
+
+
+FAMILY = Family(
+    model_types=("nemotron_h",),
+    tasks=("text-generation", "chat"),
+    architectures=ARCHITECTURES,
+    base_prefix="backbone.",
+    config=Config,
+    build=decoder_builder(Config, describe, ARCHITECTURES),
+    rename_tensors=rename_tensors,
+)
