@@ -29,6 +29,8 @@ class Rope:
       `long_factor` where a row is longer than the original context; cos and sin are scaled too,
       by `short_mscale` and `long_mscale` where those are given.
     - "ntk" divides frequency i by factor^((2 (i + 1) / dim)^mixed_b); by default mixed_b is 1.
+    - "proportional" rotates the first `partial_rotary_factor` of the pairs, by the frequencies of
+      the whole, divided by `factor`.
     - "dynamic" raises theta where a row is longer than `max_position_embeddings`.
 
     reach: the context that yarn and dynamic make of the original one, else 0. FormatError for
@@ -124,11 +126,20 @@ def _scaled(frequencies: list[float], kind: Any, scaling: Mapping[str, Any]) -> 
         factor, half = max(_number(scaling, "factor"), 1.0), len(frequencies)
         power = 1.0 if scaling.get("mixed_b") is None else _number(scaling, "mixed_b")
         return [f / factor ** (((i + 1) / half) ** power) for i, f in enumerate(frequencies)]
+    if kind == "proportional":
+        told = (scaling.get("partial_rotary_factor"), scaling.get("factor"))
+        keys = ("partial_rotary_factor", "factor")
+        share, factor = (
+            1.0 if value is None else _number(scaling, key)
+            for key, value in zip(keys, told, strict=True)
+        )
+        rotated = int(share * len(frequencies))
+        return [f / factor if i < rotated else 0.0 for i, f in enumerate(frequencies)]
     if kind == "factors":
         return _divided(frequencies, scaling, "factors")
     raise FormatError(
         f"config.json: rope_scaling of type {kind!r} is not supported; supported: default, "
-        "dynamic, linear, llama3, longrope, ntk, yarn"
+        "dynamic, linear, llama3, longrope, ntk, proportional, yarn"
     )
 
 

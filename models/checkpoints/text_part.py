@@ -21,6 +21,8 @@ WHOLE = {
     "internvl": ("qwen2", True), "ovis2": ("qwen2", True), "qwen2_audio": ("qwen2", False),
     "aya_vision": ("cohere2", True), "cohere2_vision": ("cohere2", True),
     "granite_speech": ("granite", True), "llava_onevision": ("qwen2", False),
+    "qwen3_5": ("qwen3_5_text", False), "qwen3_5_moe": ("qwen3_5_moe_text", False),
+    "lfm3_vl": ("lfm3", True),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),

@@ -8,6 +8,7 @@ from typing import Literal
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.network.activations import softplus
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -59,33 +60,38 @@ class AttentionNames:
     qkv: str = ""
     q_norm: str = "q_norm"
     k_norm: str = "k_norm"
+    gate: str = "gate_proj"
 
 
 @dataclass(frozen=True)
 class AttentionSpec:
     """Causal self-attention; a group of query heads shares each of `kv_heads` key heads.
 
-    fused: the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped"
-    is q, k and v of each key head; "quarters" is q, v and k of each quarter of the heads. norm: of
-    q and k, over each "head", over "each" with a weight of its own, or over "all" heads; of "head"
-    after the rotation, if `norm_last`. scale: defaults to 1/sqrt(head_dim). gated: q's matrix has
-    for each head q and a gate, whose sigmoid multiplies the head's result. window: the number of
-    tokens that a token attends to, itself included. alibi: scores decrease with distance (Press et
-    al., 2021), with `alibi` the exponent of the last head's slope; `alibi_rounded`: they rise with
-    the key's position, in bfloat16, before scores are scaled. clip: the largest magnitude of v, and
-    of q and k after a norm over all heads. sinks: each head has a further score without a value.
-    chunk: a token attends to those of its own piece of so many. unit: q and k are divided by their
-    root mean square, with this epsilon, after they are rotated. temperature (s, n): q is scaled by
-    1 + s log(1 + floor((position + 1) / n)). norm_v: v is divided by its root mean square in each
-    head. keys_of: the earlier layer whose keys and values are read; it `lends` them. scales: of the
-    input and of the result. key_bias: whether k has a bias, where that differs from `bias`; read by
-    attention to a memory. causal: false if a token sees later ones too, for vectors of texts; a
-    window counts to both sides then.
+    value_dim: of a head's values, where it is not `head_dim`; value_scale multiplies them. fused:
+    the row order of the one matrix `names.qkv`: "stacked" is all q, all k, all v; "grouped" is q, k
+    and v of each key head; "quarters" is q, v and k of each quarter of the heads. norm: of q and k,
+    over each "head", over "each" with a weight of its own, or over "all" heads; of "head" after the
+    rotation, if `norm_last`. scale: defaults to 1/sqrt(head_dim). gated: q's matrix has for each
+    head q and a gate, whose sigmoid multiplies the head's result. gate_over: a matrix of its own
+    gives a gate for "each" feature of the results, or for each "head"; they multiply by its
+    `gate_act`. window: the number of tokens that a token attends to, itself included. alibi: scores
+    decrease with distance (Press et al., 2021), with `alibi` the exponent of the last head's slope;
+    `alibi_rounded`: they rise with the key's position, in bfloat16, before scores are scaled. clip:
+    the largest magnitude of v, and of q and k after a norm over all heads. sinks: each head has a
+    further score without a value. chunk: a token attends to those of its own piece of so many.
+    unit: q and k are divided by their root mean square, with this epsilon, after they are rotated.
+    temperature (s, n): q is scaled by 1 + s log(1 + floor((position + 1) / n)). norm_v: v is
+    divided by its root mean square in each head. keys_of: the earlier layer whose keys and values
+    are read; it `lends` them. scales: of the input and of the result. key_bias: whether k has a
+    bias, where that differs from `bias`; read by attention to a memory. causal: false if a token
+    sees later ones too, for vectors of texts; a window counts to both sides then.
     """
 
     heads: int
     kv_heads: int
     head_dim: int
+    value_dim: int | None = None
+    value_scale: float = 1.0
     bias: bool = False
     out_bias: bool = False
     key_bias: bool | None = None
@@ -99,6 +105,8 @@ class AttentionSpec:
     alibi_rounded: bool = False
     scale: float | None = None
     gated: bool = False
+    gate_over: Literal["", "each", "head"] = ""
+    gate_act: Literal["sigmoid", "softplus"] = "sigmoid"
     softcap: float | None = None
     window: int | None = None
     clip: float | None = None
@@ -132,13 +140,18 @@ class Attention(nn.Module):
         self.spec, self.layer = spec, layer
         names = spec.names
         q, kv = spec.heads * spec.head_dim, spec.kv_heads * spec.head_dim
+        value = spec.value_dim or spec.head_dim
         if spec.fused:
             put(self, names.qkv, projection(width, q + 2 * kv, spec.bias, spec.transposed))
         else:
-            keys_and_values = ((names.k, kv), (names.v, kv))[: 2 * (spec.keys_of is None)]
+            both = ((names.k, kv), (names.v, spec.kv_heads * value))
+            keys_and_values = both[: 2 * (spec.keys_of is None)]
             for name, size in ((names.q, q * (1 + spec.gated)), *keys_and_values):
                 put(self, name, projection(width, size, spec.bias, spec.transposed))
-        put(self, names.out, projection(q, width, spec.out_bias, spec.transposed))
+        put(self, names.out, projection(spec.heads * value, width, spec.out_bias, spec.transposed))
+        if spec.gate_over:
+            gates = spec.heads * (1 if spec.gate_over == "head" else value)
+            put(self, names.gate, nn.Linear(width, gates, bias=False))
         if spec.norm is not None:
             both = ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads))
             for name, heads in both[: 1 + (spec.keys_of is None)]:
@@ -157,7 +170,8 @@ class Attention(nn.Module):
         """The state that the cache keeps for this layer."""
         spec = self.spec
         heads = spec.kv_heads if spec.keys_of is None else 0
-        return KeysAndValues(heads, spec.head_dim, window=spec.window or spec.chunk)
+        window = spec.window or spec.chunk
+        return KeysAndValues(heads, spec.head_dim, spec.value_dim, window)
 
     def reset_parameters(self) -> None:
         """Sinks are zero."""
@@ -183,7 +197,8 @@ class Attention(nn.Module):
             q = self._placed(q, names.q_norm, context)
             if spec.keys_of is None:
                 k = self._placed(getattr(self, names.k)(x), names.k_norm, context)
-                v = self._split(self._clipped(getattr(self, names.v)(x)))
+                v = self._split(self._clipped(getattr(self, names.v)(x)), spec.value_dim)
+                v = v if spec.value_scale == 1 else v * spec.value_scale
         offset: Tensor | int = 0
         if cache is not None:
             place = offset = context.offsets[self.layer]
@@ -214,18 +229,27 @@ class Attention(nn.Module):
             sinks=self.sinks if spec.sinks else None,
             bias=alibi(spec, context, length, keys, offset) if spec.alibi else None,
         )
-        y = y.transpose(1, 2).reshape(batch, length, -1)
+        y = y.transpose(1, 2)
+        if spec.gate_over:
+            y = y * self._gates(x)
+        y = y.reshape(batch, length, -1)
         out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
         return out if spec.scales[1] == 1 else out * spec.scales[1]
+
+    def _gates(self, x: Tensor) -> Tensor:
+        # (batch, length, width) -> (batch, length, heads, head or 1)
+        gate: Tensor = getattr(self, self.spec.names.gate)(x)
+        gate = gate.sigmoid() if self.spec.gate_act == "sigmoid" else softplus(gate)
+        return gate.reshape(*x.shape[:2], self.spec.heads, -1)
 
     def _clipped(self, y: Tensor) -> Tensor:
         clip = self.spec.clip
         return y if clip is None else y.clamp(-clip, clip)
 
-    def _split(self, y: Tensor) -> Tensor:
+    def _split(self, y: Tensor, features: int | None = None) -> Tensor:
         # (batch, length, heads * head) -> (batch, heads, length, head)
         batch, length, width = y.shape
-        heads = width // self.spec.head_dim
+        heads = width // (features or self.spec.head_dim)
         return y.reshape(batch, length, heads, -1).transpose(1, 2)
 
     def _placed(self, y: Tensor, norm: str, context: AttentionContext) -> Tensor:

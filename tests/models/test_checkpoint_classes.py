@@ -285,6 +285,7 @@ WHOLES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
     ("mistral", "mistral3", "model.language_model.", {}, {"tie_word_embeddings": False}),
     ("cohere2", "aya_vision", "language_model.", {"logit_scale": 1.0}, {}),
     ("granite", "granite_speech", "language_model.", {"logits_scaling": 1.0}, {}),
+    ("qwen3_5", "qwen3_5", "model.language_model.", {}, {}),
 ]
 
 

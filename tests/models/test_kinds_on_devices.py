@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 # Selective scans, these beside attention, RWKV's recurrence, gated delta rules, a linear
-# recurrence, convolutions, latent attention, and attention with sinks and experts of blocks.
+# recurrence, convolutions, latent attention, attention with sinks and experts of blocks, averages
+# of RWKV 4, and latent attention to the keys that an indexer chooses.
 ROWS = (
     "mamba",
     "falcon_h1",
@@ -18,6 +19,8 @@ ROWS = (
     "lfm2",
     "deepseek_v3",
     "gpt_oss",
+    "rwkv",
+    "deepseek_v32",
 )
 
 

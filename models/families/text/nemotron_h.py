@@ -6,9 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
+import numpy as np
+
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, GROUPED, ROWS
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.feed_forward import FeedForwardSpec
 from rushlight.models.layers.blocks.state_space import Mamba2Spec
@@ -27,6 +31,7 @@ NAMES = DecoderNames(
     before_mlp=None,
     norm="norm_f",
 )
+FED = "feed_forward_length"  # as GGUF has it
 # The letters of hybrid_override_pattern, and names of older files.
 KINDS = {
     "M": "linear_attention",
@@ -185,6 +190,116 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     }
 
 
+def gguf() -> Architecture:
+    """A layer is told by its heads of keys and the width of its feed-forward part."""
+
+    def adjust(c: dict[str, Any]) -> None:
+        both = []
+        for key, stored in (("layers_block_type", "attention.head_count_kv"), ("pattern", FED)):
+            sizes = c.get(key)
+            sizes = sizes.tolist() if isinstance(sizes, np.ndarray) else sizes
+            if not isinstance(sizes, list) or any(type(n) is not int or n < 0 for n in sizes):
+                raise FormatError(f"nemotron_h.{stored} is {brief(sizes)}; one for each layer")
+            both.append(sizes)
+        fed = "moe" if c.get("n_routed_experts") else "mlp"
+        c.update(
+            layers_block_type=[
+                "full_attention" if heads else fed if inner else "linear_attention"
+                for heads, inner in zip(*both, strict=False)
+            ],
+            num_key_value_heads=max([1, *both[0]]),
+            intermediate_size=max([1, *both[1]]),
+            mamba_head_dim=c.get("mamba_inner", 0) // max(c.get("mamba_num_heads", 0), 1),
+            time_step_min=0.0,
+            use_conv_bias=any(name.endswith("conv1d.bias") for name in c["inside"]),
+        )
+
+    def tell(model: Any) -> dict[str, Any]:
+        blocks = [layer.attention for layer in model.spec.layers]
+        scans = [block for block in blocks if isinstance(block, Mamba2Spec)]
+        fed = [getattr(block, "mlp", None) for block in blocks]
+        if any(isinstance(part, ExpertsSpec) for part in fed):
+            raise LoadError(
+                "nemotron_h with experts cannot be written as GGUF; without experts it can",
+                hint="use the folder itself",
+            )
+        # llama.cpp has no least time step; published ones make no difference.
+        if any(scan.limits[0] > 0.01 for scan in scans):
+            raise LoadError(
+                f"time_step_min {scans[0].limits[0]:g} cannot be written as GGUF; up to 0.01 can",
+                hint="use the folder itself",
+            )
+        return {
+            "attention.head_count_kv": np.array(
+                [getattr(b, "kv_heads", 0) for b in blocks], np.int32
+            ),
+            FED: np.array([0 if part is None else part.inner for part in fed], np.int32),
+            "attention.layer_norm_rms_epsilon": model.config.layer_norm_epsilon,
+            "ssm.inner_size": scans[0].heads * scans[0].head if scans else 0,
+            "expert_count": 0,
+            "expert_used_count": 0,
+            "expert_group_count": 0,
+            "vocab_size": model.vocab_size,
+        }
+
+    inside = "backbone.layers.{}.mixer."
+    names = {
+        "ssm_in.weight": "in_proj.weight",
+        "ssm_conv1d": "conv1d",
+        "ssm_a": "A_log",
+        "ssm_d": "D",
+        "ssm_dt.bias": "dt_bias",
+        "ssm_norm": "norm",
+        "ssm_out.weight": "out_proj.weight",
+        "ffn_up": "up_proj",
+        "ffn_down": "down_proj",
+        "ffn_gate_inp": "gate",
+        "exp_probs_b.bias": "gate.e_score_correction_bias",
+        "ffn_up_exps": "experts.up_proj",
+        "ffn_down_exps": "experts.down_proj",
+        "ffn_up_shexp": "shared_experts.up_proj",
+        "ffn_down_shexp": "shared_experts.down_proj",
+        "ffn_latent_down": "fc1_latent_proj",
+        "ffn_latent_up": "fc2_latent_proj",
+    }
+    return Architecture(
+        "nemotron_h",
+        "NemotronHForCausalLM",
+        keys={
+            "layer_norm_epsilon": "attention.layer_norm_epsilon",
+            "layers_block_type": "attention.head_count_kv",
+            "num_key_value_heads": "",
+            "intermediate_size": "",
+            "pattern": FED,
+            "rotated": "rope.dimension_count",  # without effect: nothing is rotated
+            "conv_kernel": "ssm.conv_kernel",
+            "ssm_state_size": "ssm.state_size",
+            "mamba_num_heads": "ssm.time_step_rank",
+            "n_groups": "ssm.group_count",
+            "mamba_inner": "ssm.inner_size",
+            "n_routed_experts": "expert_count",
+            "num_experts_per_tok": "expert_used_count",
+            "moe_intermediate_size": "expert_feed_forward_length",
+            "moe_shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+            "moe_latent_size": "moe_latent_size",
+            "norm_topk_prob": "expert_weights_norm",
+            "routed_scaling_factor": "expert_weights_scale",
+            "n_group": "expert_group_count",
+        },
+        adjust=adjust,
+        decoder=NAMES,
+        metadata=tell,
+        folded=(".limits",),
+        transforms={
+            "conv1d.weight": CHANNELS,
+            "A_log": DECAY_ROWS,
+            "D": ROWS,
+            "mixer.norm": GROUPED,
+        },
+        parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()},
+    )
+
+
 FAMILY = Family(
     model_types=("nemotron_h",),
     tasks=("text-generation", "chat"),
@@ -193,4 +308,6 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
     rename_tensors=rename_tensors,
+    gguf_types=("nemotron_h", "nemotron_h_moe"),
+    gguf=gguf(),
 )

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("nemotron_h-dense",)
+
 KIND = "recurrent"
 
 
@@ -52,6 +55,19 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 "moe_intermediate_size": 20,
                 "moe_shared_expert_intermediate_size": 28,
                 "tie_word_embeddings": True,
+            },
+        ),
+        "nemotron_h-dense": (
+            "NemotronHForCausalLM",
+            {
+                **{k: v for k, v in t.SIZES.items() if k != "num_hidden_layers"},
+                "model_type": "nemotron_h",
+                "head_dim": 8,
+                "layers_block_type": ["mamba", "mlp", "attention"],
+                "mamba_num_heads": 8,
+                "mamba_head_dim": 12,
+                "n_groups": 2,
+                "ssm_state_size": 8,
             },
         ),
     }
