@@ -25,6 +25,10 @@ COMPUTED = (
     ".attn.bias",
     ".attention.bias",
     ".causal_mask",
+    ".slope_rate",
+    ".query_decay",
+    ".key_decay",
+    ".diagonal_decay",
 )
 COUNTER = ".num_batches_tracked"
 

@@ -210,7 +210,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("scaling", "transposed", "fused", "split"):
+            if field.name not in ("scaling", "transposed", "fused", "split", "tiled"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, element in enumerate(value):

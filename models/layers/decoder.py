@@ -68,7 +68,8 @@ class LayerSpec:
     name: the checkpoint's name of the block where it is not that of attention; "" for a block that
     is the whole layer, with its norms and residuals. rotary: the positions that a block rotates by;
     an AttentionSpec has its own. beside: the name and maker of a second block, whose result is
-    added; its number, of its state too, is the layer's plus the number of layers.
+    added; its number, of its state too, is the layer's plus the number of layers. names: of the
+    layer's parts, where they are not those of the other layers.
     """
 
     attention: AttentionSpec | MakeBlock
@@ -76,6 +77,7 @@ class LayerSpec:
     name: str | None = None
     rotary: RotarySpec | None = None
     beside: tuple[str, MakeBlock] | None = None
+    names: DecoderNames | None = None
 
 
 @dataclass(frozen=True)

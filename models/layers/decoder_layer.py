@@ -20,7 +20,8 @@ class DecoderLayer(nn.Module):
     """Attention and MLP with residuals, each normalised before, after or both."""
 
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
-        self.spec, names, layer_spec = spec, spec.names, spec.layers[layer]
+        self.spec, layer_spec = spec, spec.layers[layer]
+        self.names = names = layer_spec.names or spec.names
         attention, self.block_name = layer_spec.attention, layer_spec.name or names.attention
         put(
             self,
@@ -49,7 +50,7 @@ class DecoderLayer(nn.Module):
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
-        names, sums = self.spec.names, self.spec.norm_sums
+        names, sums = self.names, self.spec.norm_sums
         before = x if sums else self._normed(self.first_norm, x)
         y, *more = (self.get_submodule(name)(before, context) for name in self.blocks)
         y = y + more[0] if more else y

@@ -59,6 +59,8 @@ class MLPNames:
     shared: str = "shared_expert"
     shared_gate: str = "shared_expert_gate"
     activation: str = "act_fn"
+    to_latent: str = "fc1_latent_proj"
+    from_latent: str = "fc2_latent_proj"
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ class MLPSpec:
 class ExpertsSpec:
     """`chosen` of `count` experts for each token, weighted by the router as `routing` says.
 
-    normalized: the weights of the chosen experts are divided by their sum. Experts are gated; each
-    matrix is a stack (experts, out, in), or if `flat` as `FlatStack` says. shared: an expert of
-    every token; shared_gate: it is weighted by the sigmoid of a score. norm: of the result. shift:
-    a vector is added to the result. limit: the gate is g * sigmoid(alpha * g) * (up + lift), with g
-    up to `limit`, and up to it on both sides (gpt-oss). idle: further experts that give what they
-    read; spare: matrices of gate and up that lie behind the used ones (LongCat).
+    normalized: the weights of the chosen experts are divided by their sum. Experts are gated, if
+    `gated`; each matrix is a stack (experts, out, in), or if `flat` as `FlatStack` says. shared: an
+    expert of every token; shared_gate: it is weighted by the sigmoid of a score. norm: of the
+    result. shift: a vector is added to the result. limit: the gate is g * sigmoid(alpha * g) * (up
+    + lift), with g up to `limit`, and up to it on both sides (gpt-oss). idle: further experts that
+    give what they read; spare: matrices of gate and up that lie behind the used ones (LongCat).
+    latent: the features that the chosen experts read and give, where two projections make them of
+    x, and x of them; latent_bias: of both.
     """
 
     count: int
@@ -117,6 +121,9 @@ class ExpertsSpec:
     lift: float = 1.0
     idle: int = 0
     spare: int = 0
+    gated: bool = True
+    latent: int | None = None
+    latent_bias: bool = False
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -260,11 +267,11 @@ class Experts(nn.Module):
         names = spec.names
         routing = replace(spec.routing, normalized=spec.normalized)
         put(self, names.router, Router(width, spec.count + spec.idle, spec.chosen, routing))
-        first = (names.gate_up,) if names.gate_up else (names.gate, names.up)
-        rows = 2 * spec.inner // len(first)
+        first = (names.gate_up,) if names.gate_up else (names.gate, names.up)[not spec.gated :]
+        rows, inside = 2 * spec.inner if names.gate_up else spec.inner, spec.latent or width
         for name, sizes in (
-            *((n, (rows, width)) for n in first),
-            (names.down, (width, spec.inner)),
+            *((n, (rows, inside)) for n in first),
+            (names.down, (inside, spec.inner)),
         ):
             stack = (
                 FlatStack(spec.count, *sizes, name == names.down)
@@ -272,6 +279,9 @@ class Experts(nn.Module):
                 else ExpertStack(spec.count + spec.spare * (name != names.down), *sizes, spec.bias)
             )
             put(self, self._path(name), stack)
+        if spec.latent is not None:
+            put(self, names.to_latent, nn.Linear(width, inside, bias=spec.latent_bias))
+            put(self, names.from_latent, nn.Linear(inside, width, bias=spec.latent_bias))
         if spec.shared is not None:
             put(self, names.shared, MLP(width, spec.shared))
         if spec.shared_gate:
@@ -296,8 +306,9 @@ class Experts(nn.Module):
         router: Any = self.get_submodule(names.router)
         shares, index = router.choose(x)
         shares = shares.to(x.dtype).unsqueeze(-1)
+        read = x if spec.latent is None else self.get_submodule(names.to_latent)(x)
         # (..., width) -> (..., chosen, width)
-        each = x.unsqueeze(-2).expand(*index.shape, x.shape[-1])
+        each = read.unsqueeze(-2).expand(*index.shape, read.shape[-1])
         if spec.routing.before:
             each = each * shares
 
@@ -307,7 +318,9 @@ class Experts(nn.Module):
             out: Tensor = self.get_submodule(self._path(name))(y, used)
             return out
 
-        if names.gate_up:
+        if not spec.gated:
+            y = self.activation(stack(names.up, each))
+        elif names.gate_up:
             both = stack(names.gate_up, each)
             y = self._gated(both[..., : spec.inner], both[..., spec.inner :])
         else:
@@ -315,6 +328,7 @@ class Experts(nn.Module):
         y = stack(names.down, y)
         y = ops.where((index < spec.count).unsqueeze(-1), y, each) if spec.idle else y
         out: Tensor = (y if spec.routing.before else y * shares).sum(-2)
+        out = out if spec.latent is None else self.get_submodule(names.from_latent)(out)
         if spec.shared is not None:
             always = getattr(self, names.shared)(x)
             if spec.shared_gate:

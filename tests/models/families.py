@@ -252,6 +252,8 @@ HEADS["bert-untied"] = ("BertForMaskedLM", ROWS["bert"][1] | {"tie_word_embeddin
 # Rows that a GGUF file can say, one or more of each family with names of GGUF.
 GGUF: tuple[str, ...] = tuple(row for file in _FILES for row in file.get("GGUF", ()))
 LENGTH = 13
+# Ends of the names of stored tensors that the reference computes with as they are: decays.
+COMPUTED = (".slope_rate", ".query_decay", ".key_decay", ".diagonal_decay")
 
 
 def _of_kind(name: str) -> tuple[str, ...]:

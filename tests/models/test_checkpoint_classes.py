@@ -287,6 +287,7 @@ WHOLES: list[tuple[str, str, str, dict[str, Any], dict[str, Any]]] = [
     ("granite", "granite_speech", "language_model.", {"logits_scaling": 1.0}, {}),
     ("qwen3", "lighton_ocr", "model.language_model.", {}, {}),
     ("qwen2", "got_ocr2", "language_model.", {}, {}),
+    ("qwen3_5", "qwen3_5", "model.language_model.", {}, {}),
 ]
 
 

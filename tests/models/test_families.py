@@ -267,9 +267,14 @@ def test_ops_are_covered_on_every_device(
     config, names = metadata(row)
     family = family_of(config["model_type"], "model_type")
     made = op_calls.calls(family.build(config, names).eval(), monkeypatch)
-    recurrence = {"mamba": "selective_scan", "mamba2": "delta_scan"}.get(row.partition("-")[0])
-    recurrence = "delta_scan" if row.startswith("rwkv") else recurrence
-    always = {"linear", "embedding", recurrence or "attention"}
+    recurrence = {
+        "mamba": "selective_scan",
+        "falcon_mamba": "selective_scan",
+        "mamba2": "delta_scan",
+        "xlstm": "delta_scan",
+        "rwkv": "maximum",
+    }.get(row.partition("-")[0], "delta_scan" if row.startswith("rwkv") else "attention")
+    always = {"linear", "embedding", recurrence}
     always = {"embedding"} if row.startswith("model2vec") else always
     always -= {"attention"} if row.startswith("fnet") else set()
     always -= {"embedding"} if row.startswith("wav2vec2") else set()

@@ -205,6 +205,16 @@ def random_folder(config: dict[str, Any], table: ModuleType, made: Path, quiet: 
     [
         ("deepseek_v2-gguf", {"moe_intermediate_size": 32, "kv_lora_rank": 32, "v_head_dim": 32}),
         ("qwen3_next-gguf", {"moe_intermediate_size": 32, "shared_expert_intermediate_size": 32}),
+        (
+            "qwen3_5",
+            {
+                "intermediate_size": 64,
+                "linear_num_value_heads": 4,
+                "linear_key_head_dim": 16,
+                "linear_value_head_dim": 16,
+            },
+        ),
+        ("granitemoehybrid", {"intermediate_size": 64, "shared_intermediate_size": 64}),
         ("gemma3n-gguf", {}),
         ("rwkv6", {"attention_hidden_size": 64, "head_size": 16, "intermediate_size": 64}),
         ("rwkv7-gguf", {"intermediate_size": 64}),

@@ -9,7 +9,8 @@ import pytest
 
 # Selective scans, these beside attention, RWKV's recurrence, gated delta rules, a linear
 # recurrence, convolutions, latent attention, attention with sinks and experts of blocks, an index
-# of keys between streams, and one of blocks.
+# of keys between streams, one of blocks, averages of RWKV 4, and latent attention to the keys that
+# an index chooses.
 ROWS = (
     "mamba",
     "falcon_h1",
@@ -21,6 +22,8 @@ ROWS = (
     "gpt_oss",
     "hy_v4",
     "minimax_m3_vl_text",
+    "rwkv",
+    "deepseek_v32",
 )
 
 

@@ -183,7 +183,9 @@ def of_reference(
         file = folder / "model.safetensors"
         if table is TEXT:
             values = {
-                n: torch.from_numpy(table.values_of(n, tuple(t.shape)))
+                n: t
+                if n.endswith(table.COMPUTED)
+                else torch.from_numpy(table.values_of(n, tuple(t.shape)))
                 for n, t in load_file(file).items()
             }
         else:

@@ -23,7 +23,8 @@ class GatedDeltaSpec:
     """A key head serves several value heads; `kernel` tokens are convolved before the rule.
 
     split: q, k and v of all heads are one matrix, and the gates another, as in GGUF; else one
-    matrix has the four parts of each key head.
+    matrix has the four parts of each key head. apart: writing rates and decays are two matrices.
+    tiled: value heads i, i + key_heads, ... read key head i, as in GGUF; else neighbours do.
     """
 
     width: int
@@ -35,6 +36,8 @@ class GatedDeltaSpec:
     activation: str = "silu"
     eps: float = 1e-6
     split: bool = False
+    apart: bool = False
+    tiled: bool = False
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -61,7 +64,11 @@ class GatedDelta(nn.Module):
             self.in_proj_z = nn.Linear(spec.width, self.value_dim, bias=False)
         else:
             self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
-        self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
+        if spec.apart:
+            self.in_proj_b = nn.Linear(spec.width, spec.value_heads, bias=False)
+            self.in_proj_a = nn.Linear(spec.width, spec.value_heads, bias=False)
+        else:
+            self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
         self.conv1d = CausalConv(self.channels, spec.kernel, bias=False)
         self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
         self.norm = nn.RMSNorm(spec.values, eps=spec.eps)
@@ -93,8 +100,11 @@ class GatedDelta(nn.Module):
             )
             q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
             mixed = ops.cat([q, k, v], -1)
-        gates = self.in_proj_ba(x).reshape(*rows)
-        b, a = (y.reshape(batch, length, -1).float() for y in gates.chunk(2, -1))
+        if spec.apart:
+            b, a = self.in_proj_b(x).float(), self.in_proj_a(x).float()
+        else:
+            gates = self.in_proj_ba(x).reshape(*rows)
+            b, a = (y.reshape(batch, length, -1).float() for y in gates.chunk(2, -1))
         before, state = states_of(context, self.layer, 2)
         y, before = self.conv1d.read(mixed, context, before)
         y = ACTIVATIONS[spec.activation](y).float()
@@ -116,11 +126,12 @@ class GatedDelta(nn.Module):
         result: Tensor = self.out_proj(out * ops.silu(z))
         return result
 
-    @staticmethod
-    def _heads(x: Tensor, heads: int, times: int) -> Tensor:
+    def _heads(self, x: Tensor, heads: int, times: int) -> Tensor:
         # (batch, length, heads * n) -> (batch, heads * times, length, n)
         x = x.reshape(x.shape[0], x.shape[1], heads, -1).transpose(1, 2)
-        return x if times == 1 else x.repeat_interleave(times, 1)
+        if times == 1:
+            return x
+        return x.repeat(1, times, 1, 1) if self.spec.tiled else x.repeat_interleave(times, 1)
 
     @staticmethod
     def _unit(x: Tensor) -> Tensor:

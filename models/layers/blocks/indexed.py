@@ -16,8 +16,9 @@ from rushlight.models.layers.positions.rotary import RotarySpec
 class IndexSpec:
     """`heads` of `dim` features give scores, by which each query keeps `most` keys.
 
-    The last features are rotated as those of attention. eps: of the keys' norm. own: false for a
-    layer that sees what an earlier one has chosen.
+    The last features are rotated as those of attention, or the first ones if `leading`.
+    interleaved: the order of their pairs, where it is not that of attention. eps: of the norm of
+    keys. own: false for a layer that sees what an earlier one has chosen.
     """
 
     heads: int
@@ -25,6 +26,8 @@ class IndexSpec:
     most: int
     eps: float
     own: bool = True
+    leading: bool = False
+    interleaved: bool | None = None
 
     def __post_init__(self) -> None:
         if min(self.heads, self.dim, self.most) < 1:
@@ -87,6 +90,10 @@ class Indexer(nn.Module):
     def _rotated(self, y: Tensor, context: AttentionContext) -> Tensor:
         # (batch, heads, length, dim) -> the same
         cos, sin = context.angles[self.rotary]
+        pairs = self.spec.interleaved
+        pairs = self.rotary.interleaved if pairs is None else pairs
+        if self.spec.leading:  # what the angles do not reach stays
+            return ops.rope(y, cos, sin, interleaved=pairs)
         plain = self.spec.dim - self.rotary.dim
-        turned = ops.rope(y[..., plain:], cos, sin, interleaved=self.rotary.interleaved)
+        turned = ops.rope(y[..., plain:], cos, sin, interleaved=pairs)
         return ops.cat((y[..., :plain], turned), -1)

@@ -35,7 +35,8 @@ class LatentSpec:
     the projections to latents and of the last one. temperature (s, n): q is scaled by 1 + s log(1 +
     floor(position / n)). magnify: q and the latent are multiplied by these. gate: the
     name of a matrix whose sigmoid multiplies the results. sinks: the name of a further score of
-    each head. index: what chooses the keys that are seen.
+    each head. rotated: the features of `rotary` are rotated; else there are no positions. index:
+    what chooses the keys that are seen.
     """
 
     width: int
@@ -51,6 +52,7 @@ class LatentSpec:
     magnify: tuple[float, float] = (1.0, 1.0)
     gate: str = ""
     sinks: str = ""
+    rotated: bool = True
     index: IndexSpec | None = None
 
     def __post_init__(self) -> None:
@@ -60,6 +62,8 @@ class LatentSpec:
                 f"config.json: num_attention_heads, kv_lora_rank, qk_nope_head_dim, v_head_dim and "
                 f"q_lora_rank are {sizes}; they must be positive"
             )
+        if self.index is not None and self.query_rank is None:
+            raise FormatError("config.json: q_lora_rank is null; an indexer reads its latent")
 
     def __call__(self, layer: int) -> LatentAttention:
         return LatentAttention(self, layer)
@@ -108,11 +112,14 @@ class LatentAttention(nn.Module):
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
         spec, (batch, length, _) = self.spec, x.shape
-        cos, sin = context.angles[spec.rotary]
+        angles = context.angles[spec.rotary] if spec.rotated else None
 
         def rotated(y: Tensor) -> Tensor:  # (batch, heads, length, features)
-            return ops.rope(y, cos, sin, interleaved=spec.rotary.interleaved)
+            if angles is None:
+                return y
+            return ops.rope(y, *angles, interleaved=spec.rotary.interleaved)
 
+        latent = x
         if spec.query_rank is None:
             q = self.q_proj(x)
         else:

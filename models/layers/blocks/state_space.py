@@ -78,7 +78,8 @@ class MambaSpec:
     """A block `inner` wide with `states` numbers a channel, each with a decay of its own.
 
     rank: of the matrix that gives a channel's time steps. kernel: of the convolution. bias: of the
-    projections in and out.
+    projections in and out. part_eps: of norms of time steps, b and c, None for no norms;
+    part_weights: whether these have weights.
     """
 
     width: int
@@ -89,6 +90,8 @@ class MambaSpec:
     bias: bool = False
     conv_bias: bool = True
     activation: str = "silu"
+    part_eps: float | None = None
+    part_weights: bool = True
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -108,6 +111,10 @@ class Mamba(nn.Module):
         self.x_proj = nn.Linear(inner, spec.rank + 2 * spec.states, bias=False)
         self.dt_proj = nn.Linear(spec.rank, inner)
         self.A_log, self.D = parameter(inner, spec.states), parameter(inner)
+        if spec.part_eps is not None and spec.part_weights:
+            self.dt_layernorm = nn.RMSNorm(spec.rank, eps=spec.part_eps)
+            self.b_layernorm = nn.RMSNorm(spec.states, eps=spec.part_eps)
+            self.c_layernorm = nn.RMSNorm(spec.states, eps=spec.part_eps)
         self.out_proj = nn.Linear(inner, spec.width, bias=spec.bias)
 
     @property
@@ -130,16 +137,14 @@ class Mamba(nn.Module):
         h, gate = both[..., : spec.inner], both[..., spec.inner :]
         h, before = self.conv1d.read(h, context, before)
         h = ACTIVATIONS[spec.activation](h)
-        known = self.x_proj(h)
-        dt = softplus(_wide(self.dt_proj(known[..., : spec.rank])))
-        b = known[..., spec.rank : spec.rank + spec.states].unsqueeze(2)
-        c = known[..., spec.rank + spec.states :].unsqueeze(2)
+        steps, b, c = self._normed(*self.x_proj(h).split([spec.rank, *[spec.states] * 2], -1))
+        dt = softplus(_wide(self.dt_proj(steps)))
         y, state = selective_scan(
             h.unsqueeze(-1),
             masked(dt, context),
             -_wide(self.A_log).exp(),
-            b,
-            c,
+            b.unsqueeze(2),
+            c.unsqueeze(2),
             self.D,
             None if state is None else state.transpose(1, 2).unsqueeze(2),
         )
@@ -147,6 +152,15 @@ class Mamba(nn.Module):
             context.cache.set_state(self.layer, before.float(), state.squeeze(2).transpose(1, 2))
         out: Tensor = self.out_proj(y.squeeze(-1) * ops.silu(gate))
         return out
+
+    def _normed(self, steps: Tensor, b: Tensor, c: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        eps = self.spec.part_eps
+        if eps is None:
+            return steps, b, c
+        if self.spec.part_weights:
+            return self.dt_layernorm(steps), self.b_layernorm(b), self.c_layernorm(c)
+        steps, b, c = (ops.rms_norm(y, (y.shape[-1],), None, eps) for y in (steps, b, c))
+        return steps, b, c
 
 
 @dataclass(frozen=True)
