@@ -93,8 +93,6 @@ class AttentionSpec:
     heads: int
     kv_heads: int
     head_dim: int
-    value_dim: int | None = None
-    value_scale: float = 1.0
     bias: bool = False
     out_bias: bool = False
     key_bias: bool | None = None

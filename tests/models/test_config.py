@@ -137,7 +137,7 @@ def test_a_key_that_a_family_forgets_is_named() -> None:
     assert family.unread_keys("llama") == [] and forgetful.unread_keys("llama") == ["mlp_bias"]
     assert dataclasses.replace(forgetful, refused=("mlp_bias",)).unread_keys("llama") == []
     with pytest.raises(LookupError, match="python tools/config_keys.py"):
-        family.unread_keys("quux")
+        family.unread_keys("zzqqx")
 
 
 @pytest.mark.parametrize(
@@ -181,7 +181,7 @@ def test_architectures_and_types_that_are_not_supported() -> None:
     message = r"architecture \['X'\] is not supported; supported: A, B"
     with pytest.raises(rl.LoadError, match=message):
         read_config(Config, {**LLAMA, "architectures": ["X"]}, ("A", "B"))
-    for kind in ("quux", None, 3):
+    for kind in ("zzqqx", None, 3):
         files = {"config.json": json.dumps({"model_type": kind}).encode()}
         message = rf"config.json: model_type {kind!r} is not supported; supported: .*bert.*, llama"
         with pytest.raises(rl.LoadError, match=message):

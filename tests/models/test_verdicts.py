@@ -43,14 +43,14 @@ def test_reasons_are_of_names_that_are_known_and_do_not_load() -> None:
 
 
 def test_a_name_without_words_has_no_verdict() -> None:
-    assert verdict(Known("model_types", "quux", ("transformers",), frozenset())) is None
+    assert verdict(Known("model_types", "zzqqx", ("transformers",), frozenset())) is None
 
 
 def test_the_error_says_why() -> None:
     with pytest.raises(rl.LoadError, match="'musicgen' is not supported .models that give sound"):
         family_of("musicgen", "model_type")
-    with pytest.raises(rl.LoadError, match="'quux' is not supported; supported: "):
-        family_of("quux", "model_type")
+    with pytest.raises(rl.LoadError, match="'zzqqx' is not supported; supported: "):
+        family_of("zzqqx", "model_type")
 
 
 def test_the_command_finds_rows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
