@@ -101,7 +101,12 @@ def as_checkpoint(
         transform = architecture.transform(n)
         if transform is not None:
             renamed[n] = transform.undo(t, config)
-    read = {"architectures", "is_causal", "num_labels", *(field.name for field in fields(family.config))}
+    read = {
+        "architectures",
+        "is_causal",
+        "num_labels",
+        *(field.name for field in fields(family.config)),
+    }
     config = {key: value for key, value in config.items() if key in read}
     # A model without a vocabulary works on token ids only.
     kind = metadata.get("tokenizer.ggml.model", "none")
