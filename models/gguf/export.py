@@ -7,7 +7,7 @@ and k, the tokenizer. Norms, biases and routers are float32.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
 from typing import Any
@@ -29,7 +29,6 @@ from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.gguf.architecture import (
     KEYS,
     Architecture,
-    Regroup,
     architecture_of,
     floats,
     kind_of,
@@ -240,26 +239,28 @@ def _weights(
     if missing := sorted(shapes.keys() - by_name.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
     for group in architecture.regroups:
+        if (redo := group.redo) is None:
+            continue
         for first in [n for n in by_name if n.endswith(group.ours[0])]:
             base = first.removesuffix(group.ours[0])
             group_weights = [by_name.pop(base + end) for end in group.ours]
-            by_name |= _regrouped(group_weights, group, config, base)
+            by_name |= _regrouped(group_weights, group.theirs, partial(redo, config), base)
     theirs = {ours: their_name for their_name, ours in architecture.names.items()}
     return [_moved(w, name, theirs, architecture, config) for name, w in by_name.items()]
 
 
 def _regrouped(
-    given: Sequence[Weight], group: Regroup, config: Mapping[str, Any], base: str
+    given: Sequence[Weight], ends: Sequence[str], redo: Callable[..., Sequence[Tensor]], base: str
 ) -> dict[str, Weight]:
-    """The weights that the converter makes of the `given` ones of a layer."""
-    known = group.redo(config, *(empty(w.shape, device="meta") for w in given))
+    """The weights, with these ends of names, that the converter makes of the `given` ones."""
+    known = redo(*(empty(w.shape, device="meta") for w in given))
 
     def read(i: int) -> Tensor:
-        return group.redo(config, *(floats(w.read()) for w in given))[i]
+        return redo(*(floats(w.read()) for w in given))[i]
 
     return {
         base + end: Weight(base + end, float32, t.shape, partial(read, i))
-        for i, (end, t) in enumerate(zip(group.theirs, known, strict=True))
+        for i, (end, t) in enumerate(zip(ends, known, strict=True))
     }
 
 
