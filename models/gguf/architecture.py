@@ -45,14 +45,14 @@ class Transform:
 class Regroup:
     """Tensors of a layer that the converter makes other ones of, by the ends of their names.
 
-    Both functions get a config.json and the tensors of one side, and give those of the other; None
-    where the model has either. A layer that lacks the first one has none of them.
+    Both functions get a config.json and the tensors of one side, and give those of the other. A
+    layer that lacks the first one has none of them. None: the model has either, or files do.
     """
 
     ours: tuple[str, ...]
     theirs: tuple[str, ...]
     undo: Callable[..., Sequence[Tensor]] | None
-    redo: Callable[..., Sequence[Tensor]]
+    redo: Callable[..., Sequence[Tensor]] | None
 
 
 # Keys of config.json -> metadata keys without the architecture's prefix, for most families.

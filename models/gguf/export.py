@@ -6,13 +6,10 @@ and k, the tokenizer. Norms, biases and routers are float32.
 
 from __future__ import annotations
 
-import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import fields, is_dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,94 +17,32 @@ import numpy as np
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import LoadError, nearest
 from rushlight.core.functional.joining import stack
-from rushlight.core.io.hub.folder import SmallFiles
-from rushlight.core.io.text.chat.sources import as_setting
 from rushlight.core.io.text.gguf_export import tokenizer_metadata
 from rushlight.core.io.text.gguf_vocab import PREFIX
-from rushlight.core.io.text.tokenizer import NativeTokenizer
-from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
-from rushlight.core.io.weights.safetensors import open_tables, safetensors_bytes
 from rushlight.core.ops import empty, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.checkpoints import matching, prefixes
 from rushlight.models.config_schema import parse_object
 from rushlight.models.families import families, family_of
 from rushlight.models.families.family import Family
-from rushlight.models.find_config import require_config
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.gguf.architecture import (
     KEYS,
     Architecture,
-    Regroup,
     architecture_of,
     floats,
     kind_of,
 )
-from rushlight.models.gguf.names import FACTORS, START, as_checkpoint
+from rushlight.models.gguf.names import FACTORS, as_checkpoint
 from rushlight.models.gguf.pooling import pooling_parts
 from rushlight.models.gguf.rotary import rope_of
 from rushlight.models.gguf.shapes import rotary_of, shape_of
 from rushlight.models.gguf.stacks import once, start_of
-from rushlight.models.gguf.weights import Weight, file_weights, renamed_weights, split_weights
+from rushlight.models.gguf.weights import Weight, renamed_weights, split_weights
 from rushlight.models.model import Model
-from rushlight.models.saving import STEPS
-from rushlight.models.small_files import small_json
 
-# Keys that the configuration of no family has.
-_BESIDE = ("architectures", "is_causal", "pad_token_id", START)
 # The ends of classes whose heads GGUF does not have.
 _CLASSES = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "_ColBERT")
-
-
-@contextmanager
-def folder_weights(folder: Path) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
-    """(metadata, weights under GGUF's names) of a folder with safetensors.
-
-    Raises LoadError for a family that is not written as GGUF, and where names or shapes do not
-    fit; FormatError for a tokenizer that GGUF does not have.
-    """
-    files = SmallFiles(folder)
-    require_config(files, f"{folder}: ")
-    with ExitStack() as opened:
-        yield as_gguf(files, file_weights(open_tables(folder), opened), folder.resolve().name)
-
-
-@contextmanager
-def model_weights(model: Model) -> Iterator[tuple[dict[str, Any], list[Weight]]]:
-    """(metadata, weights under GGUF's names) of a loaded model, on any device."""
-    told = {n: small_json(model.files, n) for n in ("config.json", "generation_config.json")}
-    stored = told["config.json"] | told["generation_config.json"]
-    config = {k: stored[k] for k in _BESIDE if k in stored}
-    # An absent key of a family may mean something else than a null.
-    config |= {
-        f.name: value
-        for f in fields(model.config)
-        if (value := getattr(model.config, f.name)) is not None or f.default is not None
-    }
-    files = {"config.json": json.dumps(config).encode()}
-    settings: dict[str, Any] = {}
-    if (template := getattr(model, "template", None)) is not None:
-        settings |= {**template.special, "chat_template": as_setting(template.named)}
-    files["tokenizer_config.json"] = json.dumps(settings).encode()
-    if isinstance(model.tokenizer, NativeTokenizer):
-        files["tokenizer.json"] = model.tokenizer.to_json()
-    elif isinstance(model.tokenizer, WorldTokenizer):
-        files[WORLD] = model.tokenizer.to_file()
-    ends = getattr(model, "eos_ids", None)
-    chosen = told["generation_config.json"] if ends is None else {"eos_token_id": sorted(ends)}
-    files["generation_config.json"] = json.dumps(chosen).encode()
-    weights = [
-        Weight(name, t.dtype, t.shape, partial(t.detach().to, "cpu"))
-        for name, t in model.state_dict().items()
-        if not name.startswith(STEPS)
-    ]
-    if "modules.json" in model.files:
-        after = getattr(model, "after", None)
-        files |= {n: data for n, data in model.files.items() if n.endswith("/config.json")}
-        files |= {"modules.json": model.files["modules.json"], **(after.files if after else {})}
-        for folder, module in (after.weights if after else {}).items():
-            files[f"{folder}/model.safetensors"] = safetensors_bytes(module.state_dict())
-    yield as_gguf(files, weights, str(model.config.model_type))
 
 
 def as_gguf(
@@ -304,26 +239,28 @@ def _weights(
     if missing := sorted(shapes.keys() - by_name.keys()):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
     for group in architecture.regroups:
+        if (redo := group.redo) is None:
+            continue
         for first in [n for n in by_name if n.endswith(group.ours[0])]:
             base = first.removesuffix(group.ours[0])
             group_weights = [by_name.pop(base + end) for end in group.ours]
-            by_name |= _regrouped(group_weights, group, config, base)
+            by_name |= _regrouped(group_weights, group.theirs, partial(redo, config), base)
     theirs = {ours: their_name for their_name, ours in architecture.names.items()}
     return [_moved(w, name, theirs, architecture, config) for name, w in by_name.items()]
 
 
 def _regrouped(
-    given: Sequence[Weight], group: Regroup, config: Mapping[str, Any], base: str
+    given: Sequence[Weight], ends: Sequence[str], redo: Callable[..., Sequence[Tensor]], base: str
 ) -> dict[str, Weight]:
-    """The weights that the converter makes of the `given` ones of a layer."""
-    known = group.redo(config, *(empty(w.shape, device="meta") for w in given))
+    """The weights, with these ends of names, that the converter makes of the `given` ones."""
+    known = redo(*(empty(w.shape, device="meta") for w in given))
 
     def read(i: int) -> Tensor:
-        return group.redo(config, *(floats(w.read()) for w in given))[i]
+        return redo(*(floats(w.read()) for w in given))[i]
 
     return {
         base + end: Weight(base + end, float32, t.shape, partial(read, i))
-        for i, (end, t) in enumerate(zip(group.theirs, known, strict=True))
+        for i, (end, t) in enumerate(zip(ends, known, strict=True))
     }
 
 

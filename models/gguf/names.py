@@ -19,7 +19,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
 from rushlight.models.gguf.architecture import KEYS, Architecture, Regroup, architecture_of
-from rushlight.models.gguf.pooling import RANK, pooling_files
+from rushlight.models.gguf.pooling import RANK, pooling_files, pooling_type
 
 Metadata = Mapping[str, Any]
 # Keys that change numbers in llama.cpp -> the value at which they do not, or the key that says it.
@@ -76,7 +76,7 @@ def as_checkpoint(
     kinds = {
         f"{name}/experts": isinstance(count, int) and count,
         f"{name}/sigmoid": gate == 2,
-        f"{name}/rank": metadata.get(f"{name}.pooling_type") == RANK,
+        f"{name}/rank": pooling_type(str(name), metadata) == RANK,
         f"{name}/gated": "enc.blk.0.ffn_gate.weight" in tensors,
     }
     kind = next((k for k, has in kinds.items() if has and k in families("gguf_types")), name)
@@ -188,7 +188,7 @@ def _config(
     config["names"] = renamed.keys()
     config |= architecture.fixed
     for key, tensor in architecture.rows.items():
-        config[key] = renamed[tensor].shape[0] if tensor in renamed else 0
+        config[key] = next(iter(renamed[tensor].shape), 0) if tensor in renamed else 0
     read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():

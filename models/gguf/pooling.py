@@ -29,6 +29,16 @@ _PROJECTED = ("gemma-embedding",)
 _TYPE = "sentence_transformers.models."
 
 
+def pooling_type(name: str, metadata: Mapping[str, Any]) -> int:
+    """llama.cpp's number of the pooling; FormatError for an unknown one."""
+    kind = metadata.get(f"{name}.pooling_type", _NONE)
+    if type(kind) is not int or kind not in (_NONE, RANK, *POOLINGS):
+        raise FormatError(
+            f"{name}.pooling_type is {brief(kind)}, which is not supported; supported: 0, 1, 2, 3"
+        )
+    return kind
+
+
 def pooling_files(
     name: str,
     metadata: Mapping[str, Any],
@@ -42,7 +52,7 @@ def pooling_files(
     another kind, and for projections that do not fit vectors of `width`.
     """
     rest = {n: t for n, t in tensors.items() if n.partition(".")[0] not in DENSE}
-    kind = metadata.get(f"{name}.pooling_type", _NONE)
+    kind = pooling_type(name, metadata)
     if kind == RANK and ranks:
         return {}, rest
     if kind == RANK:
@@ -50,10 +60,6 @@ def pooling_files(
             f"{name}.pooling_type is 4, of a model that ranks texts, which is not supported; "
             "supported: 0, 1, 2, 3",
             hint="use the folder that the file was made of",
-        )
-    if isinstance(kind, bool) or not isinstance(kind, int) or kind not in (_NONE, *POOLINGS):
-        raise FormatError(
-            f"{name}.pooling_type is {brief(kind)}, which is not supported; supported: 0, 1, 2, 3"
         )
     if kind == _NONE:
         if len(rest) != len(tensors):

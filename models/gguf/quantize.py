@@ -147,7 +147,7 @@ def _write(
 
 def open_model(model: Path_ | Model) -> AbstractContextManager[tuple[dict[str, Any], list[Weight]]]:
     """(metadata, weights) of a model, in the names and layouts of GGUF."""
-    from rushlight.models.gguf.export import folder_weights, model_weights
+    from rushlight.models.gguf.opened import folder_weights, model_weights
     from rushlight.models.hub.names import resolve
 
     if isinstance(model, Model):

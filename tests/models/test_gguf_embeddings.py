@@ -168,6 +168,35 @@ def test_a_vocabulary_of_t5(table: ModuleType, tmp_path: Path, llama_cpp: Any) -
     assert options["decoder_start_token_id"] == 0 and options["eos_token_id"] == [1]
 
 
+def test_older_files_of_jina_have_gate_and_up_apart(
+    table: ModuleType, tmp_path: Path, llama_cpp: Any
+) -> None:
+    config = table.encoder(
+        "bert", position_embedding_type="alibi", feed_forward_type="geglu",
+        architectures=["JinaBertModel"], hidden_size=64, num_attention_heads=4,
+    )  # fmt: skip
+    file = tmp_path / "x.gguf"
+    made = checkpoint(config, table, tmp_path / "m")
+    dequantize(made, file, type="f32")
+    tensors, metadata = load_gguf(file)
+    for i in range(2):
+        both = tensors.pop(f"blk.{i}.ffn_up.weight")
+        for name, half in zip(("gate", "up"), both.chunk(2), strict=True):
+            tensors[f"blk.{i}.ffn_{name}.weight"] = half
+    m: Any = from_gguf(metadata, tensors)
+    own: Any = rl.models.load(made)
+    ids = table.ids_of(50)
+    with rl.no_grad():
+        ours = own(rl.tensor(ids)).numpy()
+        assert np.array_equal(m(rl.tensor(ids)).numpy(), ours)
+    rl.quantize(made, file, "q8_0", overwrite=True)
+    m = rl.models.load(file)
+    assert sum(t.dtype.kind == "q" for t in m.state_dict().values()) > 10
+    with llama_cpp.model(file, context=64) as theirs, rl.no_grad():
+        found = m(rl.tensor(ids)).numpy()[0]
+        assert np.abs(theirs.states(ids[0]) - found).max() < 0.05 * np.abs(ours).max()
+
+
 def test_what_ranks_texts(table: ModuleType, tmp_path: Path, llama_cpp: Any) -> None:
     file = tmp_path / "x.gguf"
     dequantize(checkpoint(table.encoder("bert"), table, tmp_path / "m"), file, type="f32")

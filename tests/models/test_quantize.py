@@ -343,7 +343,7 @@ def test_llama_cpp_says_the_same_with_smollm2(tmp_path: Path, llama_cpp: Any, ki
 _GROWN = """
 import resource, sys
 from rushlight.models.gguf.quantize import quantize
-import rushlight.core.basis.encoding, rushlight.models.gguf.export
+import rushlight.core.basis.encoding, rushlight.models.gguf.opened
 def peak():
     return int(open("/proc/self/status").read().split("VmHWM:")[1].split()[0]) << 10
 quantize(sys.argv[2], sys.argv[3] + ".warm", "q8_0")

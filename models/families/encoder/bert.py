@@ -15,7 +15,7 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.ops import cat
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
-from rushlight.models.gguf.architecture import Regroup
+from rushlight.models.gguf.architecture import Regroup, floats
 from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
@@ -75,7 +75,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return model
 
 
-# Gate and up may be apart: tensors of older files, which are written too.
+# Gate and up are apart in older files.
 JINA_PARTS = {"blk.{}.ffn_gate": "encoder.layer.{}.mlp.gate"}
 
 
@@ -97,8 +97,8 @@ JINA = encoder_architecture(
         Regroup(
             (".mlp.gated_layers.weight",),
             (".mlp.gate.weight", ".mlp.gated_layers.weight"),
-            lambda config, gate, up: (cat([gate, up]),),
-            lambda config, both: both.chunk(2),
+            lambda config, gate, up: (cat([floats(gate), floats(up)]),),
+            None,
         ),
     ),
     fits=lambda model: model.spec.alibi and model.spec.gated,
