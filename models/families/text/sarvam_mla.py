@@ -16,6 +16,8 @@ ARCHITECTURES = ("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM")
 class Config(deepseek_v3.Config):
     """The keys of config.json that the model depends on."""
 
+    neutral = {"num_mtp_layers": (), "q_head_dim": ()}  # the latter is a sum of others
+
     q_lora_rank: int | None = None
     n_group: int | None = 1
     topk_group: int | None = 1
