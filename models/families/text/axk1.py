@@ -6,11 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3
+from rushlight.models.families.text import deepseek_v3
 from rushlight.models.layers.building import decoder_builder, sparse_of, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.shared_experts import experts_of, routing_of
 from rushlight.models.parts import renamed
 
 ARCHITECTURES = ("AXK1ForCausalLM",)
@@ -33,7 +34,7 @@ def describe(c: Config) -> DecoderSpec:
         c.mlp_layer_types, c.num_hidden_layers, lambda i: i >= first and i % step == 0
     )
     c.moe_layer_freq = 1
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
+    experts = experts_of(c, routing_of(c))
     experts = replace(experts, norm=NormSpec("rms", c.rms_norm_eps))
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     return with_mlps(deepseek_v3.describe(c), lambda i: experts if sparse[i] else dense)

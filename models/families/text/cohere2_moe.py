@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import cohere, cohere2, deepseek_v2
+from rushlight.models.families.text import cohere
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     decoder_builder,
@@ -20,15 +20,19 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.layers.shared_experts import SHARED
 
 ARCHITECTURES = ("Cohere2MoeForCausalLM",)
 
 
 @dataclass
-class Config(cohere2.Config):
+class Config(cohere.Config):
     """The keys of config.json that the model depends on."""
 
     head_dim: int | None = 128
+    sliding_window: int | None = 4096
+    sliding_window_pattern: int = 4
+    layer_types: Any = None
     num_experts_per_tok: int = 2
     num_experts: int = 8
     num_shared_experts: int = 0
@@ -77,7 +81,7 @@ def describe(c: Config) -> DecoderSpec:
         c.hidden_act,
         normalized=soft or c.norm_topk_prob,
         shared=MLPSpec(always, c.hidden_act, scales=(1.0, part)) if always else None,
-        names=deepseek_v2.NAMES,
+        names=SHARED,
         routing=RoutingSpec("softmax" if soft else "sigmoid", scale=part),
     )
     inner = c.prefix_dense_intermediate_size

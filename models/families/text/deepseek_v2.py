@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
@@ -13,12 +12,12 @@ from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
-from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
+from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.positions.rotary import magnified, rotary_of
 from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.layers.shared_experts import SHARED, experts_of
 
 ARCHITECTURES = ("DeepseekV2ForCausalLM",)
-NAMES = MLPNames(shared="shared_experts")
 
 
 @dataclass
@@ -44,21 +43,6 @@ class Config(llama.Config):
     scoring_func: str = "softmax"
     rope_interleave: bool | None = True
     model_type: str = "deepseek_v2"
-
-
-def experts_of(c: Any, routing: RoutingSpec) -> ExpertsSpec:
-    """The experts of a configuration with DeepSeek's names, routed so, and the shared ones."""
-    always = c.moe_intermediate_size * (c.n_shared_experts or 0)
-    return ExpertsSpec(
-        c.n_routed_experts,
-        c.num_experts_per_tok,
-        c.moe_intermediate_size,
-        c.hidden_act,
-        routing.normalized,
-        MLPSpec(always, c.hidden_act) if always else None,
-        names=NAMES,
-        routing=replace(routing, scale=c.routed_scaling_factor),
-    )
 
 
 def describe_with(c: Config, routing: RoutingSpec) -> DecoderSpec:
@@ -109,5 +93,5 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
     gguf_types=("deepseek2",),
-    gguf=latent("deepseek_v2", "DeepseekV2ForCausalLM", NAMES, "softmax"),
+    gguf=latent("deepseek_v2", "DeepseekV2ForCausalLM", SHARED, "softmax"),
 )

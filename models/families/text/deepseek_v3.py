@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
-from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
@@ -12,7 +10,7 @@ from rushlight.models.families.text import deepseek_v2
 from rushlight.models.gguf.latent import latent
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.layers.shared_experts import SHARED, predicts_further, routing_of
 
 ARCHITECTURES = ("DeepseekV3ForCausalLM",)
 
@@ -38,32 +36,11 @@ class Config(deepseek_v2.Config):
     model_type: str = "deepseek_v3"
 
 
-def routing_of(c: Any) -> RoutingSpec:
-    """The routing that a configuration with DeepSeek's names asks for."""
-    return RoutingSpec(
-        "sigmoid",
-        normalized=bool(c.norm_topk_prob),
-        correction="e_score_correction_bias",
-        groups=c.n_group or 1,
-        kept=c.topk_group or 1,
-        best=2,
-    )
-
-
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     choose("topk_method", c.topk_method, ("noaux_tc",))
     choose("scoring_func", c.scoring_func, ("sigmoid",))
     return deepseek_v2.describe_with(c, routing_of(c))
-
-
-def unused(name: str, config: dict[str, Any]) -> bool:
-    """Whether a tensor is of the layers past the last that predict several tokens at once."""
-    number = re.match(r"model\.layers\.(\d{1,4})\.", name)
-    layers, more = config.get("num_hidden_layers"), config.get("num_nextn_predict_layers")
-    if number is None or not isinstance(layers, int) or not isinstance(more, int):
-        return False
-    return layers <= int(number[1]) < layers + more
 
 
 FAMILY = Family(
@@ -73,7 +50,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=unused,
+    unused=predicts_further,
     gguf_types=("deepseek2/sigmoid",),
-    gguf=latent("deepseek_v3", "DeepseekV3ForCausalLM", deepseek_v2.NAMES, "sigmoid"),
+    gguf=latent("deepseek_v3", "DeepseekV3ForCausalLM", SHARED, "sigmoid"),
 )

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, llama
+from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.experts import CORRECTED, ROUTED, scored
 from rushlight.models.layers.attention import AttentionSpec
@@ -14,6 +14,7 @@ from rushlight.models.layers.building import decoder_builder, each_attention, ki
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
+from rushlight.models.layers.shared_experts import SHARED, experts_of, routing_of
 
 ARCHITECTURES = ("Dots1ForCausalLM",)
 
@@ -53,7 +54,7 @@ def describe(c: Config) -> DecoderSpec:
     spec = each_attention(llama.describe(c), changed)
     if c.first_k_dense_replace >= c.num_hidden_layers:
         return spec
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
+    experts = experts_of(c, routing_of(c))
     return with_mlps(spec, lambda i: dense if i < c.first_k_dense_replace else experts)
 
 
@@ -61,7 +62,7 @@ GGUF = Architecture(
     "dots1",
     "Dots1ForCausalLM",
     keys=ROUTED,
-    mlp=deepseek_v2.NAMES,
+    mlp=SHARED,
     metadata=scored,
     parts=CORRECTED,
 )

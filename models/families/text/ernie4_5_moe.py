@@ -6,13 +6,14 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, ernie4_5
+from rushlight.models.families.text import ernie4_5
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.experts import CORRECTED
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
 from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.layers.shared_experts import SHARED
 from rushlight.models.parts import Split
 
 ARCHITECTURES = ("Ernie4_5_MoeForCausalLM",)
@@ -44,7 +45,7 @@ def describe(c: Config) -> DecoderSpec:
         c.moe_intermediate_size,
         c.hidden_act,
         shared=MLPSpec(always, c.hidden_act, bias=c.use_bias) if always else None,
-        names=deepseek_v2.NAMES,
+        names=SHARED,
         routing=RoutingSpec(correction=CORRECTION, least=c.moe_norm_min),
     )
     plain = replace(ernie4_5.describe(c), head_bias=c.use_bias)
@@ -77,7 +78,7 @@ GGUF = Architecture(
         "moe_intermediate_size": "expert_feed_forward_length",
         "moe_num_shared_experts": "expert_shared_count",
     },
-    mlp=deepseek_v2.NAMES,
+    mlp=SHARED,
     adjust=ernie4_5.GGUF.adjust,
     metadata=tell,
     parts=CORRECTED,

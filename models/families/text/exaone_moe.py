@@ -6,12 +6,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, exaone4
+from rushlight.models.families.text import exaone4
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.experts import CORRECTED, ROUTED, scored
 from rushlight.models.layers.building import decoder_builder, sparse_of, with_mlps
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
+from rushlight.models.layers.shared_experts import SHARED, routing_of
 from rushlight.models.parts import renamed
 
 ARCHITECTURES = ("ExaoneMoeForCausalLM",)
@@ -45,8 +46,8 @@ def describe(c: Config) -> DecoderSpec:
         c.hidden_act,
         c.norm_topk_prob,
         MLPSpec(always, c.hidden_act),
-        routing=replace(deepseek_v3.routing_of(c), scale=c.routed_scaling_factor),
-        names=deepseek_v2.NAMES,
+        routing=replace(routing_of(c), scale=c.routed_scaling_factor),
+        names=SHARED,
     )
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     sparse = sparse_of(
@@ -65,7 +66,7 @@ GGUF = Architecture(
         "num_shared_experts": "expert_shared_count",
         "sliding_window": "attention.sliding_window",
     },
-    mlp=deepseek_v2.NAMES,
+    mlp=SHARED,
     metadata=scored,
     parts=CORRECTED,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, llama
+from rushlight.models.families.text import llama
 from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.gguf.experts import CORRECTED, ROUTED, scored
 from rushlight.models.layers.attention import AttentionSpec
@@ -14,6 +14,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
+from rushlight.models.layers.shared_experts import SHARED, experts_of, predicts_further, routing_of
 
 ARCHITECTURES = ("Glm4MoeForCausalLM",)
 
@@ -52,7 +53,7 @@ def describe(c: Config) -> DecoderSpec:
             rotary=rotary_of(vars(c), a.head_dim, share=0.5),
         )
 
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
+    experts = experts_of(c, routing_of(c))
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     return with_mlps(
         each_attention(llama.describe(c), changed),
@@ -64,7 +65,7 @@ GGUF = Architecture(
     "glm4_moe",
     "Glm4MoeForCausalLM",
     keys=ROUTED,
-    mlp=deepseek_v2.NAMES,
+    mlp=SHARED,
     metadata=scored,
     adjust=lambda config: config.update(use_qk_norm=config["attention_norms"]),
     parts=CORRECTED | {"blk.{}.post_attention_norm": "model.layers.{}.post_attention_layernorm"},
@@ -77,7 +78,7 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
     gguf_types=("glm4moe",),
     gguf=GGUF,
 )

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3
+from rushlight.models.families.text import deepseek_v3
 from rushlight.models.layers.building import decoder_builder, sparse_of, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
+from rushlight.models.layers.shared_experts import experts_of, predicts_further, routing_of
 
 ARCHITECTURES = ("Glm4MoeLiteForCausalLM",)
 
@@ -25,7 +26,7 @@ class Config(deepseek_v3.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
+    experts = experts_of(c, routing_of(c))
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     sparse = sparse_of(c.mlp_layer_types, c.num_hidden_layers, lambda i: i > 0)
     return with_mlps(deepseek_v3.describe(c), lambda i: experts if sparse[i] else dense)
@@ -38,5 +39,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
 )

@@ -7,13 +7,14 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3
+from rushlight.models.families.text import deepseek_v3
 from rushlight.models.layers.blocks.hyper import HyperSpec
 from rushlight.models.layers.blocks.indexed import IndexSpec
 from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder, sparse_of
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
+from rushlight.models.layers.shared_experts import experts_of, routing_of
 from rushlight.models.parts import renamed, stacked_experts
 
 ARCHITECTURES = ("HYV4ForCausalLM",)
@@ -61,7 +62,7 @@ def describe(c: Config) -> DecoderSpec:
         )
     sparse = sparse_of(c.mlp_layer_types, count, lambda i: i > 0)
     experts = replace(
-        deepseek_v2.experts_of(c, deepseek_v3.routing_of(c)),
+        experts_of(c, routing_of(c)),
         limit=c.swiglu_limit,
         alpha=1.0,
         lift=0.0,

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, llama
+from rushlight.models.families.text import llama
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -20,6 +20,7 @@ from rushlight.models.layers.building import (
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
+from rushlight.models.layers.shared_experts import experts_of, routing_of
 from rushlight.models.parts import renamed
 
 ARCHITECTURES = ("MiMoV2FlashForCausalLM",)
@@ -78,7 +79,7 @@ def describe(c: Config) -> DecoderSpec:
         )
 
     plain = llama.describe(replace(c, rope_parameters=None, rope_scaling=None))
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
+    experts = experts_of(c, routing_of(c))
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     return with_mlps(each_attention(plain, changed), lambda i: experts if sparse[i] else dense)
 

@@ -8,7 +8,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config_schema import checked
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, llama
+from rushlight.models.families.text import llama
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.block_index import BlockIndexSpec
 from rushlight.models.layers.building import (
@@ -25,6 +25,7 @@ from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.positions.rotary import rotary_of
 from rushlight.models.layers.routing import RoutingSpec
+from rushlight.models.layers.shared_experts import SHARED
 from rushlight.models.parts import stacked_experts
 
 ARCHITECTURES = ("MiniMaxM3VLForCausalLM",)
@@ -127,7 +128,7 @@ def describe(c: Config) -> DecoderSpec:
         ),
         limit=c.swiglu_limit,
         alpha=c.swiglu_alpha,
-        names=deepseek_v2.NAMES,
+        names=SHARED,
     )
     spec = with_mlps(
         each_attention(llama.describe(c), changed),

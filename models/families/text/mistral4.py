@@ -52,7 +52,8 @@ def describe(c: Config) -> DecoderSpec:
     if not c.rope_parameters and not c.rope_scaling:
         c.rope_parameters = POSITIONS
     told: dict[str, Any] = {**(c.rope_scaling or {}), **(c.rope_parameters or {})}
-    beta, context = (told.get(key) for key in ("llama_4_scaling_beta", ORIGINAL))
+    beta: Any = told.get("llama_4_scaling_beta")
+    context: Any = told.get(ORIGINAL)
     if type(beta) not in FLOATS or type(context) not in FLOATS or context <= 0:
         raise FormatError(
             f"config.json: rope_parameters has llama_4_scaling_beta {brief(beta)} and {ORIGINAL} "

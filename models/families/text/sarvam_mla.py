@@ -8,6 +8,7 @@ from rushlight.models.families.family import Family
 from rushlight.models.families.text import deepseek_v3
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.shared_experts import predicts_further
 
 ARCHITECTURES = ("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM")
 
@@ -15,6 +16,8 @@ ARCHITECTURES = ("DeepseekV3ForCausalLM", "SarvamMLAForCausalLM")
 @dataclass
 class Config(deepseek_v3.Config):
     """The keys of config.json that the model depends on."""
+
+    neutral = {"num_mtp_layers": (), "q_head_dim": ()}  # the latter is a sum of others
 
     q_lora_rank: int | None = None
     n_group: int | None = 1
@@ -40,5 +43,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
 )

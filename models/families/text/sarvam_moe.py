@@ -5,12 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, glm4_moe
+from rushlight.models.families.text import glm4_moe
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder, each_attention, with_mlps
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.positions.rotary import rotary_of
+from rushlight.models.layers.shared_experts import experts_of, predicts_further, routing_of
 
 ARCHITECTURES = ("Glm4MoeForCausalLM", "SarvamMoEForCausalLM")
 NAMES = DecoderNames(embedding="word_embeddings", attention="attention")
@@ -41,8 +42,8 @@ def describe(c: Config) -> DecoderSpec:
         rotary = rotary_of(vars(c), a.head_dim)
         return replace(a, fused="stacked", rotary=rotary, names=INSIDE)
 
-    routing = replace(deepseek_v3.routing_of(c), correction="expert_bias")
-    experts = deepseek_v2.experts_of(c, routing)
+    routing = replace(routing_of(c), correction="expert_bias")
+    experts = experts_of(c, routing)
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
     spec = with_mlps(
         each_attention(glm4_moe.describe(c), changed),
@@ -58,5 +59,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
 )

@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v2, deepseek_v3, glm4_moe, llama
-from rushlight.models.layers.building import decoder_builder, each_attention, with_mlps
+from rushlight.models.families.text import glm4_moe
+from rushlight.models.layers.building import decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("SolarOpenForCausalLM",)
 
@@ -27,9 +28,9 @@ class Config(glm4_moe.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    experts = deepseek_v2.experts_of(c, deepseek_v3.routing_of(c))
-    plain = each_attention(llama.describe(c), lambda _, a: replace(a, out_bias=False))
-    return with_mlps(plain, lambda _: experts)
+    return each_attention(
+        glm4_moe.describe(c), lambda _, a: replace(a, rotary=rotary_of(vars(c), a.head_dim))
+    )
 
 
 FAMILY = Family(

@@ -12,6 +12,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache_spec import KeysAndValues
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.mlp import ExpertStack
+from rushlight.models.layers.naming import put
 from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.layers.routing import Router, RoutingSpec
 
@@ -38,8 +39,7 @@ class Mixture(nn.Module):
         inside = spec.heads * spec.head_dim
         self.input_linear = ExpertStack(spec.count, inside, spec.width)
         self.output_linear = ExpertStack(spec.count, spec.width, inside)
-        self.router = nn.Module()
-        self.router.layer = Router(spec.width, spec.count, spec.chosen, RoutingSpec())
+        put(self, "router.layer", Router(spec.width, spec.count, spec.chosen, RoutingSpec()))
         self.bias = parameter(spec.width)
 
     def reset_parameters(self) -> None:
@@ -48,7 +48,7 @@ class Mixture(nn.Module):
 
     def choose(self, x: Tensor) -> tuple[Tensor, Tensor]:
         """(..., width) -> weights and numbers of the chosen experts, (..., chosen)."""
-        router: Any = self.router.layer
+        router: Any = self.get_submodule("router.layer")
         chosen: tuple[Tensor, Tensor] = router.choose(x)
         return chosen
 
