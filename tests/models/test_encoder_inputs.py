@@ -83,5 +83,5 @@ def test_a_window_and_a_theta_of_each_layer(table: ModuleType, rows: ModuleType)
 
 def test_a_language_must_be_said(table: ModuleType, rows: ModuleType) -> None:
     config, names = rows.metadata("xmod")
-    with pytest.raises(rl.FormatError, match="default_language is null"):
+    with pytest.raises(rl.FormatError, match="default_language is None"):
         made(config | {"default_language": None}, names, table)

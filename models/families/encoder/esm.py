@@ -43,12 +43,7 @@ TURNED = EncoderNames(
 class Config(BertConfig):
     """The keys of config.json. Checkpoints that store their frequencies do not use rope_theta."""
 
-    neutral = {
-        **BertConfig.neutral,
-        "vocab_list": (),
-        "esmfold_config": (),
-        "is_folding_model": (False, None),
-    }
+    neutral = {**BertConfig.neutral, "vocab_list": (), "esmfold_config": ()}
 
     max_position_embeddings: int = 1026
     pad_token_id: int | None = None
@@ -56,6 +51,7 @@ class Config(BertConfig):
     emb_layer_norm_before: bool | None = None
     token_dropout: bool | None = False
     position_embedding_type: str | None = "absolute"  # type: ignore[assignment]
+    is_folding_model: bool | None = False
     rope_theta: float = 10000.0
     model_type: str = "esm"
 
@@ -67,6 +63,7 @@ def describe(c: Config, pooler: bool, stored: bool = True) -> EncoderSpec:
     """
     kind = c.position_embedding_type
     choose("position_embedding_type", kind, ("absolute", "rotary", None))
+    choose("is_folding_model", c.is_folding_model, (False, None))
     absolute = kind == "absolute"
     if c.pad_token_id is None:
         raise FormatError("config.json: pad_token_id is null; positions need it")

@@ -73,11 +73,11 @@ def describe(c: Config, pooler: bool, widen: Callable[[Tensor], Tensor | None]) 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     separator = checked("config.json: sep_token_id", "", "int", config.get("sep_token_id", 2))
-    widen = {
+    choices: dict[str, Callable[[Tensor], Tensor | None]] = {
         "ForSequenceClassification": first,
         "ForQuestionAnswering": partial(question, end=separator),
-    }.get(head_of(config, ARCHITECTURES), none)
-    told = partial(describe, widen=widen)
+    }
+    told = partial(describe, widen=choices.get(head_of(config, ARCHITECTURES), none))
     return encoder_builder(Config, told, ARCHITECTURES, BASE_PREFIX, HEADS)(config, names)
 
 

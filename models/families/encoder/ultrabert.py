@@ -32,7 +32,7 @@ SIZE = "prediction_head_size"
 class Config(eurobert.Config):
     """The keys of config.json; sliding_window: how far a token sees on each side."""
 
-    neutral = {**eurobert.Config.neutral, SIZE: ()}  # `build` reads it
+    neutral = {**eurobert.Config.neutral, SIZE: (), "attention_windows": ()}  # `build` reads them
 
     rms_norm_eps: float = 1e-6
     max_position_embeddings: int = 32768

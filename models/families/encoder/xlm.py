@@ -136,4 +136,5 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    refused=("asm_cutoffs", "asm_div_value"),
 )

@@ -45,8 +45,8 @@ class QuestionAnswers(nn.Module):
             of: Any = getattr(self, f"query_{side}_transform")
             question: Tensor = getattr(self, f"{side}_classifier")(of(asked))
             tokens: Tensor = getattr(self, f"{side}_transform")(x)
-            parts.append((tokens * question).sum(-1))
-        scores = ops.stack(parts, -1)
+            parts.append((tokens * question).sum(-1, keepdim=True))
+        scores = ops.cat(parts, -1)
         if mask is not None:
             scores = ops.where((mask != 0).unsqueeze(-1), scores, _LEAST)
         return scores

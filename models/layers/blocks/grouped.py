@@ -37,7 +37,7 @@ class GroupedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, in) -> (batch, length, out)."""
         batch, length, _ = x.shape
-        weight = self.weight
+        weight: Tensor = self.weight
         if self.conv and self.groups == 1:
             return ops.linear(x, weight.reshape(weight.shape[0], -1), self.bias)
         if self.conv:

@@ -84,7 +84,7 @@ class MaskedEmbeddings(nn.Module):
             share = (1 - self.masked) / (1 - hidden / count)
             x = x * (kept * share).unsqueeze(-1)
         if self.spec.absolute:
-            real = (ids != self.spec.pad).to(ids.dtype)
+            real = (ids != (self.spec.pad or 0)).to(ids.dtype)
             x = x + self.position_embeddings(real.cumsum(1) * real + (self.spec.first - 1))
         x = x if self.layer_norm is None else self.layer_norm(x)
         return x if seen is None else x * seen.unsqueeze(-1).to(x.dtype)

@@ -71,4 +71,5 @@ class LanguageLayer(EncoderLayer):
         elif languages.reuse:
             y = self._called(self.spec.names.mlp_norm, x)
         adapted = self._called(f"{_PATH}modules.{languages.used}", y)
-        return self.dropout(adapted) + (y if languages.first else x)
+        out: Tensor = self.dropout(adapted) + (y if languages.first else x)
+        return out

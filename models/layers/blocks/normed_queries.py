@@ -28,7 +28,8 @@ class NormedQueriesLayer(EncoderLayer):
         y = self._attention(self._called(names.attention_norm, x), context, layer)
         x = x + self.dropout(y) * self.share
         y = run_mlp(self, self.mlp_spec, self._called(names.mlp_norm, x))
-        return x + self.dropout(y) * self.share
+        out: Tensor = x + self.dropout(y) * self.share
+        return out
 
     def _parts(self, x: Tensor) -> list[Tensor]:
         names, (batch, length, _) = self.spec.names, x.shape

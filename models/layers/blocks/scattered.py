@@ -28,7 +28,8 @@ class ScatteredLayer(EncoderLayer):
         apart = getattr(self, "apart", {})
         if first in apart:
             found = apart[first]
-            return found.get_submodule(rest) if rest else found
+            within: nn.Module = found.get_submodule(rest) if rest else found
+            return within
         return super().get_submodule(target)
 
     def scatter(self, root: nn.Module, number: int) -> None:

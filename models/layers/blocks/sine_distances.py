@@ -22,7 +22,7 @@ from rushlight.models.layers.norms import make_norm
 class Words(nn.Embedding):
     """The embeddings of words; positions and segments are the layers' part."""
 
-    def forward(  # type: ignore[override]
+    def forward(
         self, ids: Tensor, types: Tensor | None = None, seen: Tensor | None = None
     ) -> Tensor:
         """(batch, length) -> (batch, length, width)."""
@@ -45,6 +45,8 @@ def sines(width: int, length: int, farthest: int) -> npt.NDArray[np.float32]:
 
 class SineAttention(nn.Module):
     """Attention with matrices (width, heads, head) of content (q, k, v, o) and of distances (r)."""
+
+    o: Tensor
 
     def __init__(self, spec: EncoderSpec, farthest: int) -> None:
         self.spec, self.farthest = spec, farthest
@@ -71,11 +73,13 @@ class SineAttention(nn.Module):
         def heads(name: str, y: Tensor) -> Tensor:
             matrix: Any = getattr(self, name)
             product = y @ matrix.reshape(width, -1)
-            return product.reshape(*y.shape[:-1], spec.heads, -1).transpose(-3, -2)
+            heads_of: Tensor = product.reshape(*y.shape[:-1], spec.heads, -1).transpose(-3, -2)
+            return heads_of
 
         def with_bias(name: str) -> Tensor:
             bias: Any = getattr(self, name)
-            return q + bias.unsqueeze(1)
+            biased: Tensor = q + bias.unsqueeze(1)
+            return biased
 
         q, k, v = (heads(name, x) for name in "qkv")
         waves = tensor(sines(width, length, self.farthest), dtype=x.dtype, device=x.device)
@@ -94,8 +98,7 @@ class SineAttention(nn.Module):
         y = ops.attention(
             with_bias("r_w_bias"), k, v, mask=context.mask, bias=bias * scale, scale=scale
         )
-        out: Any = self.o
-        y = ops.linear(y.transpose(1, 2).reshape(batch, length, -1), out.reshape(width, -1))
+        y = ops.linear(y.transpose(1, 2).reshape(batch, length, -1), self.o.reshape(width, -1))
         normed: Tensor = self.layer_norm(self.dropout(y) + x)
         return normed
 
