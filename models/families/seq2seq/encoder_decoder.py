@@ -1,4 +1,4 @@
-"""Encoder-decoders of two models (Rothe et al., 2019): any encoder here, and BERT or RoBERTa."""
+"""Encoder-decoders of two models (Rothe et al., 2019): an encoder, and BERT or RoBERTa."""
 
 from __future__ import annotations
 
@@ -9,14 +9,12 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families import family_of
-from rushlight.models.families.encoder import bert, roberta
 from rushlight.models.families.family import Family
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.seq2seq.two_models import HeadOfWords, TwoModels, decoder_of
 
 ARCHITECTURES = ("EncoderDecoderModel",)
-# The decoders, with the names of their base and heads.
-DECODERS: dict[str, Any] = {"bert": bert} | dict.fromkeys(roberta.FAMILY.model_types, roberta)
+DECODERS = ("bert", "roberta", "xlm-roberta", "camembert")
 # Said of decoders alone.
 _ROLE = {
     "is_decoder": True,
@@ -61,12 +59,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> TwoModels:
         choose(f"decoder.{key}", told.pop(key, value), (value,))
     kind = told.get("model_type")
     choose("decoder.model_type", kind, tuple(DECODERS))
-    module = DECODERS[str(kind)]
-    known = read_config(module.Config, told)
-    base = f"decoder.{module.BASE_PREFIX.removesuffix('.')}"
-    beside = any(name == f"decoder.{module.HEADS.bias}" for name in names)
-    head = HeadOfWords(module.HEADS, tied=known.tie_word_embeddings, beside=beside)
-    return TwoModels(c, _encoder(c, names), decoder_of(module.describe(known, False), base), head)
+    family: Any = family_of(kind, "config.json: decoder.model_type")
+    like: Any = family.build(told, [])
+    if like.spec.rotary or not like.spec.absolute or like.spec.gated:
+        raise FormatError("config.json: decoder has other parts than BERT, which is not supported")
+    base = f"decoder.{family.base_prefix.removesuffix('.')}"
+    beside = any(name == f"decoder.{family.heads.bias}" for name in names)
+    head = HeadOfWords(family.heads, tied=like.config.tie_word_embeddings, beside=beside)
+    return TwoModels(c, _encoder(c, names), decoder_of(like.spec, base), head)
 
 
 FAMILY = Family(

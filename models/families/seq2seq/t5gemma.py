@@ -2,33 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import gemma2
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import each_attention
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.seq2seq.pair import (
+    GEMMA_NAMES,
     CrossBlock,
     CrossSpec,
     DecoderPair,
     PairSpec,
+    part_of,
     whole_layers,
 )
 
 ARCHITECTURES = ("T5GemmaForConditionalGeneration", "T5GemmaModel")
-NAMES = DecoderNames(
-    base="",
-    before_attention="pre_self_attn_layernorm",
-    after_attention="post_self_attn_layernorm",
-    before_mlp="pre_feedforward_layernorm",
-    after_mlp="post_feedforward_layernorm",
-)
 
 
 @dataclass
@@ -36,6 +31,7 @@ class Part(gemma2.Config):
     """The keys of the encoder's, or of the decoder's configuration."""
 
     pad_token_id: int | None = 0
+    cross_attention_hidden_size: Any = None  # the encoder's width, whatever it says
     model_type: str = "t5_gemma_module"
 
 
@@ -54,26 +50,13 @@ class Config:
     }
 
 
-def part_of(c: Any, name: str, kind: type[Any], model_type: str) -> Any:
-    """The configuration within key `name`, read as a `kind`."""
-    given = getattr(c, name) or {}
-    if not isinstance(given, Mapping):
-        raise FormatError(f"config.json: {name} is {brief(given)}; it must be an object")
-    told = {key: value for key, value in given.items() if key not in _SET}
-    return read_config(kind, told | {"model_type": model_type, "architectures": None})
-
-
-# What transformers sets within the parts by itself.
-_SET = ("is_decoder", "cross_attention_hidden_size", "architectures", "dropout_rate")
-
-
 def _unmasked(layer: int, a: AttentionSpec) -> AttentionSpec:
     # A token sees those at the distance of the window, too.
     return replace(a, causal=False, window=None if a.window is None else a.window + 1)
 
 
 def _describe(c: Part) -> DecoderSpec:
-    return replace(gemma2.describe(c), names=NAMES)
+    return replace(gemma2.describe(c), names=GEMMA_NAMES)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> DecoderPair:

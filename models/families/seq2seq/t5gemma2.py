@@ -13,11 +13,10 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
-from rushlight.models.families.seq2seq.t5gemma import NAMES, part_of
 from rushlight.models.families.text import gemma3
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.seq2seq.merged import Leaning, Merged, MergedPair
-from rushlight.models.layers.seq2seq.pair import PairSpec
+from rushlight.models.layers.seq2seq.pair import GEMMA_NAMES, PairSpec, part_of
 
 ARCHITECTURES = ("T5Gemma2ForConditionalGeneration", "T5Gemma2Model")
 SEEING = ("model.encoder.vision_tower.", "model.encoder.multi_modal_projector.")
@@ -66,10 +65,10 @@ class Config:
 
 def _changed(spec: DecoderSpec, change: Any) -> DecoderSpec:
     layers = tuple(
-        replace(layer, attention=change(layer.attention), rotary=layer.attention.rotary)
+        replace(layer, attention=change(a := layer.attention), rotary=getattr(a, "rotary", None))
         for layer in spec.layers
     )
-    return replace(spec, names=NAMES, layers=layers, embedding_scale=1.0)
+    return replace(spec, names=GEMMA_NAMES, layers=layers, embedding_scale=1.0)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> MergedPair:

@@ -5,17 +5,26 @@ The layers of both are those of the decoder skeleton; the encoder's attention is
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.config_schema import read_config
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.attention import AttentionContext, AttentionSpec
-from rushlight.models.layers.decoder import Decoder, DecoderSpec, LayerSpec, MakeBlock
+from rushlight.models.layers.decoder import (
+    Decoder,
+    DecoderNames,
+    DecoderSpec,
+    LayerSpec,
+    MakeBlock,
+)
 from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
@@ -23,6 +32,24 @@ from rushlight.models.layers.seq2seq.lengths import check_length
 
 # Where a layer finds what it reads of the memory in `AttentionContext.shared`.
 MEMORY = "memory"
+GEMMA_NAMES = DecoderNames(
+    base="",
+    before_attention="pre_self_attn_layernorm",
+    after_attention="post_self_attn_layernorm",
+    before_mlp="pre_feedforward_layernorm",
+    after_mlp="post_feedforward_layernorm",
+)
+# What transformers sets within the configurations of an encoder and a decoder by itself.
+_SET = ("is_decoder", "architectures", "dropout_rate")
+
+
+def part_of(c: Any, name: str, kind: type[Any], model_type: str) -> Any:
+    """The configuration within key `name`, read as a `kind`."""
+    given = getattr(c, name) or {}
+    if not isinstance(given, Mapping):
+        raise FormatError(f"config.json: {name} is {brief(given)}; it must be an object")
+    told = {key: value for key, value in given.items() if key not in _SET}
+    return read_config(kind, told | {"model_type": model_type, "architectures": None})
 
 
 @dataclass(frozen=True)

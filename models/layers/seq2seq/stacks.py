@@ -160,7 +160,8 @@ class Stacked(nn.Module):
         if stack.prompts is not None:
             context = replace(context, prompts=self.get_submodule(f"{names.base}.{names.prompt}")())
         if stack.leading is not None:
-            first: Any = self.get_submodule(f"{names.base}.{stack.leading[0]}").weight
+            table: Any = self.get_submodule(f"{names.base}.{stack.leading[0]}")
+            first = table.weight
             x = ops.cat([first.to(x.dtype).expand(x.shape[0], *first.shape), x], 1)
         keys = ids.shape[1] if cache is None else cache.capacity
         bias: Tensor | None = None
@@ -191,8 +192,8 @@ class Stacked(nn.Module):
                 positions_of_ids = (ops.cumsum(real, 1) + first) * real + positions.padding
             x = x + self._position_rows(names, positions_of_ids).to(x.dtype)
         if names.types is not None:
-            kinds: Any = self.get_submodule(f"{names.base}.{names.types}").weight
-            x = x + kinds[0].to(x.dtype)
+            kinds: Any = self.get_submodule(f"{names.base}.{names.types}")
+            x = x + kinds.weight[0].to(x.dtype)
         if names.embedding_norm is not None and not stack.positions_last:
             x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         return x

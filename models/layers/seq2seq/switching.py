@@ -69,7 +69,8 @@ class Switch(nn.Module):
         y = self.activation(experts.get_submodule(spec.up)(y, index))
         y = experts.get_submodule(spec.down)(y, index)
         shares = (weights if spec.scale == 1 else weights * spec.scale).to(y.dtype)
-        return (y * shares.unsqueeze(-1)).sum(-2)
+        out: Tensor = (y * shares.unsqueeze(-1)).sum(-2)
+        return out
 
 
 class SwitchLayer(Layer):
