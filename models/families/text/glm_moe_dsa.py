@@ -42,7 +42,7 @@ def kinds(c: Config) -> list[str]:
             f"config.json: indexer_types or index_topk_pattern is {brief(given)}; it must have "
             f"{count} entries, each full or shared, the first one full"
         )
-    return given
+    return list(given)
 
 
 def describe(c: Config) -> DecoderSpec:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.ops import cat
-from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import bamba, granite
-from rushlight.models.gguf.architecture import Architecture, Regroup, Transform
+from rushlight.models.gguf.architecture import Architecture, Transform
 from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
@@ -27,7 +25,7 @@ from rushlight.models.layers.building import (
 )
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
-from rushlight.models.parts import gate_and_up
+from rushlight.models.parts import Split, gate_and_up
 
 ARCHITECTURES = ("GraniteMoeHybridForCausalLM",)
 NAMES = DecoderNames(mlp="")  # experts and the MLP are parts of the layer itself
@@ -38,8 +36,8 @@ INSIDE = MLPNames(
     down="output_linear",
     shared=ALWAYS,
 )
-SHARED = MLPNames(gate_up="input_linear", down="output_linear")
-DENSE = MLPNames(gate_up=f"{ALWAYS}.input_linear", down=f"{ALWAYS}.output_linear")
+SHARED = MLPNames(down="output_linear")
+DENSE = MLPNames(gate=f"{ALWAYS}.gate_proj", up=f"{ALWAYS}.up_proj", down=f"{ALWAYS}.output_linear")
 
 
 @dataclass
@@ -109,27 +107,27 @@ def gguf() -> Architecture:
             mamba_conv_bias="mamba.conv1d.bias" in c["inside"],
             mamba_expand=c.get("mamba_inner", 0) / max(c["hidden_size"], 1),
             num_local_experts=c.get("num_local_experts", 0),
+            shared_intermediate_size=c.get("shared_intermediate_size") or c["intermediate_size"],
         )
 
     def tell(model: Any) -> dict[str, Any]:
         specs = [layer.attention for layer in model.spec.layers]
-        scan = next(s for s in specs if not isinstance(s, AttentionSpec))
+        scans = [s for s in specs if not isinstance(s, AttentionSpec)]
+        if not scans or not model.config.num_local_experts:
+            raise LoadError(
+                "granitemoehybrid without experts or without Mamba2 blocks cannot be written as "
+                "GGUF; with both it can",
+                hint="use the folder itself",
+            )
         return {
             "attention.head_count_kv": np.array(
                 [getattr(s, "kv_heads", 0) for s in specs], np.int32
             ),
-            "ssm.inner_size": scan.heads * scan.head,
+            "ssm.inner_size": scans[0].heads * scans[0].head,
             "rope.scaling.finetuned": model.config.position_embedding_type == "rope",
             "vocab_size": model.vocab_size,
         }
 
-    def halves_of(c: dict[str, Any], gate: Tensor, up: Tensor) -> Sequence[Tensor]:
-        return [cat([gate, up])]
-
-    def apart(c: Mapping[str, Any], both: Tensor) -> Sequence[Tensor]:
-        return both.chunk(2)
-
-    ends = tuple(f"{ALWAYS}.{name}.weight" for name in (INSIDE.gate, INSIDE.up))
     inside = "model.layers.{}.mamba."
     layer = "model.layers.{}."
     scan = {
@@ -142,6 +140,10 @@ def gguf() -> Architecture:
         "ssm_out": "out_proj",
     }
     fed = {
+        # Files without experts have the names of a plain MLP.
+        "ffn_gate": DENSE.gate,
+        "ffn_up": DENSE.up,
+        "ffn_down": DENSE.down,
         "ffn_gate_inp": INSIDE.router,
         "ffn_gate_exps": f"{ROUTED}.{INSIDE.gate}",
         "ffn_up_exps": f"{ROUTED}.{INSIDE.up}",
@@ -180,7 +182,6 @@ def gguf() -> Architecture:
         },
         parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in scan.items()}
         | {f"blk.{{}}.{theirs}": layer + ours for theirs, ours in fed.items()},
-        regroups=(Regroup((f"{ALWAYS}.input_linear.weight",), ends, halves_of, apart),),
     )
 
 
@@ -191,7 +192,16 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    parts=gate_and_up(f"{ROUTED}.input_linear.weight", f"{ROUTED}."),
+    parts={
+        **gate_and_up(f"{ROUTED}.input_linear.weight", f"{ROUTED}."),
+        f"{ALWAYS}.input_linear.weight": Split(
+            {
+                f"{ALWAYS}.gate_proj.weight": lambda t: t[: t.shape[0] // 2],
+                f"{ALWAYS}.up_proj.weight": lambda t: t[t.shape[0] // 2 :],
+            },
+            lambda gate, up: cat([gate, up]),
+        ),
+    },
     gguf_types=("granitehybrid",),
     gguf=gguf(),
 )

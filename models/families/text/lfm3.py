@@ -66,7 +66,7 @@ def kinds(c: Config) -> list[str]:
             f"config.json: layer_types is {brief(given)}; it must have {c.num_hidden_layers} "
             f"entries, each {FULL}, {SLIDING} or {CONV}"
         )
-    return given
+    return list(given)
 
 
 def describe(c: Config) -> DecoderSpec:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +17,7 @@ from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.feed_forward import FeedForwardSpec
 from rushlight.models.layers.blocks.state_space import Mamba2Spec
 from rushlight.models.layers.building import decoder_builder
-from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec, MakeBlock
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames, MLPSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.routing import RoutingSpec
@@ -148,7 +148,7 @@ def describe(c: Config) -> DecoderSpec:
         latent_bias=c.mlp_bias,
         names=MLPNames(shared="shared_experts"),
     )
-    blocks = {
+    blocks: dict[str, Callable[[], AttentionSpec | MakeBlock]] = {
         "linear_attention": lambda: Mamba2Spec(
             width,
             c.mamba_num_heads,

@@ -66,7 +66,8 @@ class Lightning(nn.Module):
         q, k, v = both.reshape(batch, length, spec.heads, 3 * spec.head).chunk(3, -1)
         rates = tensor(self.rates, device=x.device)
         decay = masked((-rates).expand(batch, length, spec.heads), context)
-        out, state = wkv(*(y.transpose(1, 2) for y in (q, decay.unsqueeze(-1), k, v)), state=state)
+        q, decay, k, v = (y.transpose(1, 2) for y in (q, decay.unsqueeze(-1), k, v))
+        out, state = wkv(q, decay, k, v, state=state)
         if context.cache is not None:
             context.cache.set_state(self.layer, state)
         y = self.norm(out.transpose(1, 2).reshape(batch, length, -1).to(x.dtype))

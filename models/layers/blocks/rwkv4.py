@@ -83,6 +83,9 @@ class RWKV4Layer(nn.Module):
 class Mixed(nn.Module):
     """Mixtures of a token and the one before it, by channels."""
 
+    key: nn.Linear
+    receptance: nn.Linear
+
     def mixed(self, name: str, x: Tensor, more: Tensor) -> Tensor:
         """What the projection `name` reads; more: what the token before has more than x."""
         share: Tensor = getattr(self, f"time_mix_{name}")

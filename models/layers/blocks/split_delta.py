@@ -59,6 +59,11 @@ class SplitDeltaSpec:
 class SplitDelta(nn.Module):
     """Convolved q, k and v, the gated delta rule, and a norm with a gate."""
 
+    f_a_proj: nn.Linear
+    f_b_proj: nn.Linear
+    g_a_proj: nn.Linear
+    g_b_proj: nn.Linear
+
     def __init__(self, spec: SplitDeltaSpec, layer: int) -> None:
         self.spec, self.layer = spec, layer
         inner = spec.value_heads * spec.values

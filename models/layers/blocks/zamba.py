@@ -298,7 +298,7 @@ def _turns(spec: ZambaSpec, block: int) -> list[bool]:
     return [turn % max(spec.transformer.blocks, 1) == block for turn in range(len(spec.hybrid))]
 
 
-def _adapters(inside: int, rank: int, outside: int, turns: Sequence[bool]) -> nn.ModuleList:
+def _adapters(inside: int, rank: int, outside: int, turns: Sequence[bool]) -> Any:
     # Those of layers that another block serves are empty.
     def adapter() -> Any:
         first, second = nn.Linear(inside, rank, bias=False), nn.Linear(rank, outside, bias=False)

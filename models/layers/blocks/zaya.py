@@ -162,7 +162,7 @@ class Projections(nn.Module):
         assert depth.bias is not None and heads.bias is not None
         taps = depth.weight.shape[2]
         count = x.shape[1] - taps + 1
-        y = depth.bias
+        y: Tensor = depth.bias
         for i in range(taps):
             y = y + x[:, i : i + count] * depth.weight[:, 0, i]
         size, taps = heads.weight.shape[1], heads.weight.shape[2]
@@ -170,7 +170,7 @@ class Projections(nn.Module):
         # (heads, in, out) for each tap
         parts = y.reshape(*y.shape[:2], -1, 1, size)
         weight = heads.weight.reshape(-1, size, size, taps)
-        out = heads.bias
+        out: Tensor = heads.bias
         for i in range(taps):
             product = parts[:, i : i + count] @ weight[..., i].transpose(1, 2)
             out = out + product.reshape(x.shape[0], count, -1)
@@ -192,7 +192,8 @@ class KeyScale(nn.Module):
 
         def unit(y: Tensor) -> Tensor:
             norm = (y * y).sum(-1, keepdim=True).sqrt().clamp(min=1.2e-7)
-            return y * (y.shape[-1] ** 0.5 / norm)
+            root: float = y.shape[-1] ** 0.5
+            return y * (root / norm)
 
         return unit(q), unit(k) * self.temp.unsqueeze(-1)
 
@@ -302,4 +303,5 @@ class RoutedExperts(nn.Module):
 
         each = x.unsqueeze(2)
         y = self.activation(stack("gate_proj", each)) * stack("up_proj", each)
-        return (stack("down_proj", y) * shares.to(x.dtype).unsqueeze(-1)).sum(2)
+        out: Tensor = (stack("down_proj", y) * shares.to(x.dtype).unsqueeze(-1)).sum(2)
+        return out
