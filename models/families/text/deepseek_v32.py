@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import deepseek_v3
 from rushlight.models.layers.blocks.indexed import IndexSpec
 from rushlight.models.layers.blocks.latent import LatentSpec
-from rushlight.models.layers.building import decoder_builder
+from rushlight.models.layers.building import decoder_builder, sparse_of
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
 from rushlight.models.layers.mlp import MLPSpec
+from rushlight.models.layers.shared_experts import predicts_further
 
 ARCHITECTURES = ("DeepseekV32ForCausalLM",)
 
@@ -45,24 +45,17 @@ def index_of(c: Config) -> IndexSpec:
 def describe_with(c: Config, indexes: list[IndexSpec]) -> DecoderSpec:
     """The description of the decoder that a configuration asks for, with an indexer per layer."""
     c.n_routed_experts = c.n_routed_experts if c.num_experts is None else c.num_experts
-    count, given = c.num_hidden_layers, c.mlp_layer_types
-    if given is None:
-        given = ["dense" if i < c.first_k_dense_replace else "sparse" for i in range(count)]
-    known = isinstance(given, list) and all(kind in ("dense", "sparse") for kind in given)
-    if not known or len(given) != count:
-        raise FormatError(
-            f"config.json: mlp_layer_types is {brief(given)}; it must have {count} entries, each "
-            "dense or sparse"
-        )
+    dense_first = c.first_k_dense_replace
+    sparse = sparse_of(c.mlp_layer_types, c.num_hidden_layers, lambda i: i >= dense_first)
     plain = deepseek_v3.describe(replace(c, first_k_dense_replace=0))
     dense = MLPSpec(c.intermediate_size, c.hidden_act)
 
-    def changed(layer: LayerSpec, kind: str, index: IndexSpec) -> LayerSpec:
+    def changed(layer: LayerSpec, is_sparse: bool, index: IndexSpec) -> LayerSpec:
         assert isinstance(layer.attention, LatentSpec)
         attention = replace(layer.attention, index=index)
-        return replace(layer, attention=attention, mlp=dense if kind == "dense" else layer.mlp)
+        return replace(layer, attention=attention, mlp=layer.mlp if is_sparse else dense)
 
-    return replace(plain, layers=tuple(map(changed, plain.layers, given, indexes)))
+    return replace(plain, layers=tuple(map(changed, plain.layers, sparse, indexes)))
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -77,5 +70,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
 )

@@ -7,9 +7,10 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v3, deepseek_v32
+from rushlight.models.families.text import deepseek_v32
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.shared_experts import predicts_further
 
 ARCHITECTURES = ("GlmMoeDsaForCausalLM",)
 
@@ -59,5 +60,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=deepseek_v3.unused,
+    unused=predicts_further,
 )
