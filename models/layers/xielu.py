@@ -15,6 +15,9 @@ class XIELU(nn.Module):
     a is softplus(alpha_p), and b is beta + softplus(alpha_n).
     """
 
+    beta: Tensor
+    eps: Tensor
+
     def __init__(self) -> None:
         self.alpha_p, self.alpha_n = parameter(1), parameter(1)
         self.register_buffer("beta", tensor(0.5))
@@ -30,4 +33,5 @@ class XIELU(nn.Module):
         """(...) -> the same."""
         above, below = softplus(self.alpha_p), self.beta + softplus(self.alpha_n)
         shut = (ops.expm1(ops.minimum(x, self.eps)) - x) * below
-        return ops.where(x > 0, above * x * x, shut) + self.beta * x
+        out: Tensor = ops.where(x > 0, above * x * x, shut) + self.beta * x
+        return out

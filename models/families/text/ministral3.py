@@ -40,7 +40,8 @@ class Config(llama.Config):
 
 def warmth(positions: dict[str, Any]) -> tuple[float, float, float]:
     """How queries grow: see `temperature` of attention; FormatError where it is not said."""
-    by = positions.get("llama_4_scaling_beta"), positions.get("original_max_position_embeddings")
+    by: list[Any] = [positions.get("llama_4_scaling_beta")]
+    by += [positions.get("original_max_position_embeddings")]
     if any(type(number) not in FLOATS for number in by) or by[1] < 1:
         raise FormatError(
             "config.json: rope_parameters has llama_4_scaling_beta and "
