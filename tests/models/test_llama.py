@@ -317,8 +317,8 @@ def test_gguf_files_that_do_not_fit_are_told(tmp_path: Path) -> None:
         ),
         ({"rope_parameters": 3}, "rope_parameters is 3; it must be an object"),
         (
-            {"rope_parameters": {"rope_type": "proportional"}},
-            "rope_scaling of type 'proportional' is not supported",
+            {"rope_parameters": {"rope_type": "unheard"}},
+            "rope_scaling of type 'unheard' is not supported",
         ),
         (
             {"rope_parameters": {"rope_type": "yarn", "factor": -2.0}},

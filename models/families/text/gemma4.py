@@ -9,7 +9,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import gemma2, llama
+from rushlight.models.families.text import llama
 from rushlight.models.gguf.layer_inputs import gemma4
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.blocks.layer_inputs import LayerInputsSpec
@@ -21,11 +21,16 @@ from rushlight.models.layers.building import (
     kinds_of,
     with_mlps,
 )
-from rushlight.models.layers.decoder import DecoderSpec
+from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
 from rushlight.models.layers.positions.rotary import rotary_of_kind
 
 ARCHITECTURES = ("Gemma4ForCausalLM",)
+NAMES = DecoderNames(
+    after_attention="post_attention_layernorm",
+    before_mlp="pre_feedforward_layernorm",
+    after_mlp="post_feedforward_layernorm",
+)
 DERIVED = "derived"  # where the key is absent; null is for sizes that do not differ
 POSITIONS = {
     FULL: {"rope_type": "proportional", "partial_rotary_factor": 0.25, "rope_theta": 1e6},
@@ -130,7 +135,7 @@ def describe(c: Config) -> DecoderSpec:
     )
     return replace(
         with_mlps(each_attention(plain, changed), mlp),
-        names=gemma2.NAMES,
+        names=NAMES,
         embedding_scale=c.hidden_size**0.5,
         logits_softcap=c.final_logit_softcapping,
         streams=streams,
@@ -155,5 +160,5 @@ FAMILY = Family(
     build=decoder_builder(Config, describe, ARCHITECTURES),
     unused=unused,
     gguf_types=("gemma4",),
-    gguf=gemma4(gemma2.NAMES),
+    gguf=gemma4(NAMES),
 )

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import granite, llama
-from rushlight.models.layers.building import decoder_builder, each_attention
+from rushlight.models.families.text import granite
+from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 
 ARCHITECTURES = ("HyperCLOVAXForCausalLM",)
@@ -24,14 +24,9 @@ class Config(granite.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    plain = each_attention(llama.describe(c), lambda _, a: replace(a, scale=c.attention_multiplier))
-    return replace(
-        plain,
-        embedding_scale=c.embedding_multiplier,
-        residual_scale=c.residual_multiplier,
-        logits_scale=c.logits_scaling,
-        names=AROUND if c.use_post_norm else DecoderNames(),
-    )
+    plain = granite.describe(replace(c, logits_scaling=1.0))
+    names = AROUND if c.use_post_norm else DecoderNames()
+    return replace(plain, logits_scale=c.logits_scaling, names=names)
 
 
 FAMILY = Family(
