@@ -92,8 +92,6 @@ class AttentionSpec:
     heads: int
     kv_heads: int
     head_dim: int
-    value_dim: int | None = None
-    value_scale: float = 1.0
     bias: bool = False
     out_bias: bool = False
     key_bias: bool | None = None
@@ -121,6 +119,8 @@ class AttentionSpec:
     lends: bool = False
     scales: tuple[float, float] = (1.0, 1.0)
     causal: bool = True
+    value_dim: int | None = None
+    value_scale: float = 1.0
     index: BlockIndexSpec | None = None
     names: AttentionNames = AttentionNames()
 
