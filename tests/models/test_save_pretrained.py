@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,8 +30,15 @@ def test_names_and_shapes_are_the_checkpoints(row: str) -> None:
     config, names = stored(row)
     family = family_of(config["model_type"], "model_type")
     model = family.build(config, names)
-    stored_names = {n: s for n, s in names.items() if not n.endswith(COMPUTED)}
-    assert {n: list(t.shape) for n, t in checkpoint_weights(model, None)} == stored_names
+    needless = family.unused or (lambda name, config: False)
+    stored_names = {
+        # Older names of norms, which the reference still writes for one family.
+        re.sub(r"\.gamma$", ".weight", re.sub(r"\.beta$", ".bias", n)): s
+        for n, s in names.items()
+        if not n.endswith(COMPUTED) and not needless(n, config)
+    }
+    saved = {n: list(t.shape) for n, t in checkpoint_weights(model, None)}
+    assert {n: s for n, s in saved.items() if not n.endswith(COMPUTED)} == stored_names
 
 
 @pytest.mark.parametrize(
