@@ -168,7 +168,8 @@ class MergedPair(DecoderPair):
         if not decoder.tables:
             return {name: name}
         [table], embedding = decoder.tables, self.spec.decoder.names.embedding
-        put(decoder, embedding, EndingEmbedding(*table.weight.shape, table.end))
+        rows, width = table.weight.shape
+        put(decoder, embedding, EndingEmbedding(rows, width, table.end))
         decoder.tables = ()
         ours, theirs = self.spec.decoder_path, self.spec.encoder_path
         parts = [f"{embedding}.{part}" for part in ("weight", "eoi_embedding")]
