@@ -127,11 +127,13 @@ class EndingEmbedding(nn.Embedding):
 
 
 class SharedDecoder(Decoder):
-    """A decoder that reads the embedding of the encoder."""
+    """A decoder that reads the embedding of the encoder, `tables`, unless that is ()."""
 
     tables: tuple[Any, ...] = ()
 
     def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
+        if not self.tables:
+            return super()._embedded(ids, positions)
         out: Tensor = self.tables[0](ids)
         return out
 
@@ -157,9 +159,21 @@ class MergedPair(DecoderPair):
             f"{spec.decoder_path}.{name}.eoi_embedding": f"{path}.eoi_embedding",
         }
 
+    @nn.layers_on("meta")
     def untie(self, name: str) -> dict[str, str]:
-        """Give the head a weight of its own; the embedding is one."""
-        return super().untie(name) if name.startswith(self.spec.head) else {}
+        """Give the head a weight of its own, or the decoder an embedding."""
+        if name.startswith(self.spec.head):
+            return super().untie(name)
+        decoder: Any = self._decoder
+        if not decoder.tables:
+            return {name: name}
+        [table], embedding = decoder.tables, self.spec.decoder.names.embedding
+        rows, width = table.weight.shape
+        put(decoder, embedding, EndingEmbedding(rows, width, table.end))
+        decoder.tables = ()
+        ours, theirs = self.spec.decoder_path, self.spec.encoder_path
+        parts = [f"{embedding}.{part}" for part in ("weight", "eoi_embedding")]
+        return {f"{ours}.{part}": f"{theirs}.{part}" for part in parts} | {name: name}
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., width) -> (..., vocab) by the head, or by the embedding if they are tied."""
