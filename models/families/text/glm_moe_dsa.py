@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import deepseek_v3, deepseek_v32
+from rushlight.models.families.text import deepseek_v32
 from rushlight.models.layers.blocks.indexer import IndexSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
@@ -60,5 +60,5 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
-    unused=deepseek_v3.unused,
+    unused=deepseek_v32.FAMILY.unused,
 )
