@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
 from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.blocks.state_space import Mamba2Spec, limits_of
+from rushlight.models.layers.blocks.state_space import mamba2_of
 from rushlight.models.layers.building import decoder_builder, each_attention, numbers_of
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.positions.rotary import rotary_of
@@ -40,31 +39,10 @@ class Config(llama.Config):
     model_type: str = "bamba"
 
 
-def scan_of(c: Any) -> Mamba2Spec:
-    """The Mamba2 block that a configuration asks for."""
-    inner = int(c.mamba_expand * c.hidden_size)
-    head = inner // max(c.mamba_n_heads, 1)
-    fits = head * c.mamba_n_heads == inner
-    choose("mamba_d_head", c.mamba_d_head, ("auto", head) if fits else ())
-    return Mamba2Spec(
-        c.hidden_size,
-        c.mamba_n_heads,
-        head,
-        c.mamba_n_groups,
-        c.mamba_d_state,
-        c.mamba_d_conv,
-        c.mamba_proj_bias,
-        c.mamba_conv_bias,
-        c.hidden_act,
-        limits_of(c.time_step_limit),
-        c.rms_norm_eps,
-    )
-
-
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     full = numbers_of("attn_layer_indices", c.attn_layer_indices or [])
-    scan = scan_of(c)
+    scan = mamba2_of(c)
 
     def rotated(layer: int, a: AttentionSpec) -> AttentionSpec:
         # The reference sets the share itself, whatever the file says beside rope_parameters.

@@ -11,10 +11,11 @@ from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.ops import cat
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import bamba, granite
+from rushlight.models.families.text import granite
 from rushlight.models.gguf.architecture import Architecture, Transform
 from rushlight.models.gguf.scans import CHANNELS, DECAY_ROWS, ROWS
 from rushlight.models.layers.attention import AttentionSpec
+from rushlight.models.layers.blocks.state_space import mamba2_of
 from rushlight.models.layers.building import (
     FULL,
     LINEAR,
@@ -65,7 +66,7 @@ def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     choose("position_embedding_type", c.position_embedding_type, (None, "nope", "rope"))
     linear = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: True, LINEAR)
-    scan = bamba.scan_of(c) if any(linear) else None
+    scan = mamba2_of(c) if any(linear) else None
     always: MLPSpec | ExpertsSpec
     always = MLPSpec(c.shared_intermediate_size, c.hidden_act, names=DENSE)
     if c.num_local_experts:

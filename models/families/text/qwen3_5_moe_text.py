@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import qwen2_moe, qwen3_5_text
+from rushlight.models.families.text import qwen3_5_text
 from rushlight.models.layers.building import decoder_builder, with_mlps
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
@@ -47,5 +47,14 @@ FAMILY = Family(
     build=decoder_builder(Config, describe, ARCHITECTURES),
     unused=qwen3_5_text.unused,
     gguf_types=("qwen35moe",),
-    gguf=qwen3_5_text.gguf("qwen3_5_moe_text", ARCHITECTURES[0], qwen2_moe.GGUF.keys),
+    gguf=qwen3_5_text.gguf(
+        "qwen3_5_moe_text",
+        ARCHITECTURES[0],
+        {
+            "num_experts": "expert_count",
+            "num_experts_per_tok": "expert_used_count",
+            "moe_intermediate_size": "expert_feed_forward_length",
+            "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+        },
+    ),
 )

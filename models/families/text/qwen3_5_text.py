@@ -11,9 +11,11 @@ import numpy as np
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families.family import Family
-from rushlight.models.families.text import llama, qwen3_next
+from rushlight.models.families.text import llama
+from rushlight.models.gguf import delta
 from rushlight.models.gguf.architecture import Architecture, Change, Transform, floats
 from rushlight.models.gguf.scans import CHANNELS, DECAY
+from rushlight.models.layers.blocks.gated_delta import delta_of, with_delta
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
 
@@ -42,8 +44,8 @@ class Config(llama.Config):
 
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
-    delta = qwen3_next.delta_of(c, split=True, apart=True, tiled=c.tiled)
-    return qwen3_next.with_delta(c, llama.describe(c), delta)
+    layers = delta_of(c, split=True, apart=True, tiled=c.tiled)
+    return with_delta(c, llama.describe(c), layers)
 
 
 def unused(name: str, config: Mapping[str, Any]) -> bool:
@@ -76,7 +78,7 @@ def gguf(model_type: str, architecture: str, keys: Mapping[str, str]) -> Archite
     """Gated delta layers among those of attention; keys: further ones, of experts."""
 
     def adjust(c: dict[str, Any]) -> None:
-        qwen3_next.adjust_layers(c)
+        delta.adjust_layers(c)
         c["tiled"] = True
 
     def tell(model: Any) -> dict[str, Any]:
@@ -84,7 +86,7 @@ def gguf(model_type: str, architecture: str, keys: Mapping[str, str]) -> Archite
         # Pairs of frequencies take turns: time, height, width. Texts have the same place in each.
         sections = [(pairs + 2 - i) // 3 for i in range(3)]
         told = {"rope.dimension_sections": np.array([*sections, 0], np.int32)}
-        return qwen3_next.tell_layers(model) | told
+        return delta.tell_layers(model) | told
 
     names = {
         "attn_qkv": "in_proj_qkv",
@@ -103,7 +105,7 @@ def gguf(model_type: str, architecture: str, keys: Mapping[str, str]) -> Archite
         architecture,
         keys={
             "rms_norm_eps": "attention.layer_norm_rms_epsilon",
-            **qwen3_next.KEYS,
+            **delta.KEYS,
             **keys,
         },
         adjust=adjust,
@@ -114,10 +116,10 @@ def gguf(model_type: str, architecture: str, keys: Mapping[str, str]) -> Archite
             "conv1d.weight": replace(channels, undo=CHANNELS.undo),
             "A_log": replace(decay, undo=DECAY.undo),
             "linear_attn.out_proj": tiled(columns=True),
-            **qwen3_next.OFFSETS,
+            **delta.OFFSETS,
         },
-        parts={f"blk.{{}}.{theirs}": qwen3_next.INSIDE + ours for theirs, ours in names.items()}
-        | {"blk.{}.post_attention_norm": f"model.layers.{{}}.{qwen3_next.AFTER}"},
+        parts={f"blk.{{}}.{theirs}": delta.INSIDE + ours for theirs, ours in names.items()}
+        | {"blk.{}.post_attention_norm": f"model.layers.{{}}.{delta.AFTER}"},
     )
 
 

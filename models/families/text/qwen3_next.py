@@ -6,25 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from rushlight.core.ops import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import qwen2_moe
-from rushlight.models.gguf.architecture import OFFSET, Architecture, Regroup, listed
+from rushlight.models.gguf import delta
+from rushlight.models.gguf.architecture import Architecture, Regroup
 from rushlight.models.gguf.scans import CHANNELS, DECAY
-from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.blocks.gated_delta import GatedDeltaSpec
-from rushlight.models.layers.building import (
-    FULL,
-    LINEAR,
-    decoder_builder,
-    each_attention,
-    kinds_of,
-)
+from rushlight.models.layers.blocks.gated_delta import delta_of, with_delta
+from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.norms import NormSpec
 
 ARCHITECTURES = ("Qwen3NextForCausalLM",)
 
@@ -52,88 +43,17 @@ class Config(qwen2_moe.Config):
     model_type: str = "qwen3_next"
 
 
-def delta_of(c: Any, **changes: bool) -> GatedDeltaSpec:
-    """The gated delta layers that a configuration asks for; changes: of their description."""
-    return GatedDeltaSpec(
-        c.hidden_size,
-        c.linear_num_key_heads,
-        c.linear_num_value_heads,
-        c.linear_key_head_dim,
-        c.linear_value_head_dim,
-        c.linear_conv_kernel_dim,
-        c.hidden_act,
-        c.rms_norm_eps,
-        **changes,
-    )
-
-
-def with_delta(c: Any, plain: DecoderSpec, delta: GatedDeltaSpec) -> DecoderSpec:
-    """`plain` with gated attention, and gated delta layers where the configuration has them."""
-    every = max(c.full_attention_interval, 1)
-    linear = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: bool((i + 1) % every), LINEAR)
-    norm = NormSpec("rms", c.rms_norm_eps, offset=1.0)
-
-    def gated(layer: int, a: AttentionSpec) -> AttentionSpec:
-        bias = c.attention_bias
-        return replace(a, bias=bias, out_bias=bias, norm=norm, gated=True)
-
-    layers = tuple(
-        replace(layer, attention=delta, name="linear_attn") if linear[i] else layer
-        for i, layer in enumerate(each_attention(plain, gated).layers)
-    )
-    return replace(plain, layers=layers, norm=norm)
-
-
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     plain = qwen2_moe.describe(replace(c, layer_types=None))
     return with_delta(c, plain, delta_of(c, split=c.split))
 
 
-def adjust_layers(c: dict[str, Any]) -> None:
-    """A file says which layers are linear, or how many are not."""
-    count, every = c["num_hidden_layers"], max(c.get("full_attention_interval", 4), 1)
-    linear = listed(
-        "attention.recurrent_layers",
-        c.get("layer_types"),
-        bool,
-        [(i + 1) % every != 0 for i in range(count)],
-    )
-    c["layer_types"] = [LINEAR if is_linear else FULL for is_linear in linear]
-    c["linear_value_head_dim"] = c["linear_key_head_dim"]
-
-
-def tell_layers(model: Any) -> dict[str, Any]:
-    """What a file says of the linear layers."""
-    linear = [isinstance(layer.attention, GatedDeltaSpec) for layer in model.spec.layers]
-    c = model.config
-    return {
-        "attention.recurrent_layers": np.array(linear),
-        "ssm.inner_size": c.linear_num_value_heads * c.linear_value_head_dim,
-    }
-
-
-INSIDE = "model.layers.{}.linear_attn."
-KEYS = {
-    "linear_conv_kernel_dim": "ssm.conv_kernel",
-    "linear_key_head_dim": "ssm.state_size",
-    "linear_num_key_heads": "ssm.group_count",
-    "linear_num_value_heads": "ssm.time_step_rank",
-    "layer_types": "attention.recurrent_layers",
-    "full_attention_interval": "full_attention_interval",
-}
-AFTER = "post_attention_layernorm"
-OFFSETS = {
-    "model.norm": OFFSET,
-    **dict.fromkeys(("input_layernorm", AFTER, "q_norm", "k_norm"), OFFSET),
-}
-
-
 def gguf() -> Architecture:
     """Gated delta layers among those of attention."""
 
     def adjust(c: dict[str, Any]) -> None:
-        adjust_layers(c)
+        delta.adjust_layers(c)
         # Older files have one matrix, as the checkpoint.
         c["split"] = not any("in_proj_qkvz" in name for name in c["inside"])
 
@@ -158,13 +78,13 @@ def gguf() -> Architecture:
     return Architecture(
         "qwen3_next",
         "Qwen3NextForCausalLM",
-        keys={**qwen2_moe.GGUF.keys, **KEYS},
+        keys={**qwen2_moe.GGUF.keys, **delta.KEYS},
         fixed={"norm_topk_prob": True},
         adjust=adjust,
-        metadata=tell_layers,
-        transforms={"conv1d.weight": CHANNELS, "A_log": DECAY, **OFFSETS},
-        parts={f"blk.{{}}.{theirs}": INSIDE + ours for theirs, ours in names.items()}
-        | {"blk.{}.post_attention_norm": f"model.layers.{{}}.{AFTER}"},
+        metadata=delta.tell_layers,
+        transforms={"conv1d.weight": CHANNELS, "A_log": DECAY, **delta.OFFSETS},
+        parts={f"blk.{{}}.{theirs}": delta.INSIDE + ours for theirs, ours in names.items()}
+        | {"blk.{}.post_attention_norm": f"model.layers.{{}}.{delta.AFTER}"},
         regroups=(
             Regroup(
                 ("in_proj_qkvz.weight",),

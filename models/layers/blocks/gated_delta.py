@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
@@ -13,9 +14,12 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.generation.cache_spec import State
-from rushlight.models.layers.attention import AttentionContext
+from rushlight.models.layers.attention import AttentionContext, AttentionSpec
 from rushlight.models.layers.blocks.state_space import CausalConv, masked, states_of
+from rushlight.models.layers.building import LINEAR, each_attention, kinds_of
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.norms import NormSpec
 
 
 @dataclass(frozen=True)
@@ -136,3 +140,35 @@ class GatedDelta(nn.Module):
     @staticmethod
     def _unit(x: Tensor) -> Tensor:
         return x * ((x * x).sum(-1, keepdim=True) + 1e-6).rsqrt()
+
+
+def delta_of(c: Any, **changes: bool) -> GatedDeltaSpec:
+    """The gated delta layers that a configuration asks for; changes: of their description."""
+    return GatedDeltaSpec(
+        c.hidden_size,
+        c.linear_num_key_heads,
+        c.linear_num_value_heads,
+        c.linear_key_head_dim,
+        c.linear_value_head_dim,
+        c.linear_conv_kernel_dim,
+        c.hidden_act,
+        c.rms_norm_eps,
+        **changes,
+    )
+
+
+def with_delta(c: Any, plain: DecoderSpec, delta: GatedDeltaSpec) -> DecoderSpec:
+    """`plain` with gated attention, and gated delta layers where the configuration has them."""
+    every = max(c.full_attention_interval, 1)
+    linear = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: bool((i + 1) % every), LINEAR)
+    norm = NormSpec("rms", c.rms_norm_eps, offset=1.0)
+
+    def gated(layer: int, a: AttentionSpec) -> AttentionSpec:
+        bias = c.attention_bias
+        return replace(a, bias=bias, out_bias=bias, norm=norm, gated=True)
+
+    layers = tuple(
+        replace(layer, attention=delta, name="linear_attn") if linear[i] else layer
+        for i, layer in enumerate(each_attention(plain, gated).layers)
+    )
+    return replace(plain, layers=layers, norm=norm)

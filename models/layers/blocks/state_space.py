@@ -200,6 +200,27 @@ class Mamba2Spec:
         return Mamba2(self, layer)
 
 
+def mamba2_of(c: Any) -> Mamba2Spec:
+    """The block of a config.json with keys that begin with mamba_, as Bamba's and Granite's."""
+    inner = int(c.mamba_expand * c.hidden_size)
+    head = inner // max(c.mamba_n_heads, 1)
+    fits = head * c.mamba_n_heads == inner
+    choose("mamba_d_head", c.mamba_d_head, ("auto", head) if fits else ())
+    return Mamba2Spec(
+        c.hidden_size,
+        c.mamba_n_heads,
+        head,
+        c.mamba_n_groups,
+        c.mamba_d_state,
+        c.mamba_d_conv,
+        c.mamba_proj_bias,
+        c.mamba_conv_bias,
+        c.hidden_act,
+        limits_of(c.time_step_limit),
+        c.rms_norm_eps,
+    )
+
+
 class GroupedNorm(nn.RMSNorm):
     """RMS norm over each of `groups` parts of the last dim."""
 
