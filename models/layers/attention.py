@@ -123,8 +123,6 @@ class AttentionSpec:
     value_dim: int | None = None
     value_scale: float = 1.0
     causal: bool = True
-    value_dim: int | None = None
-    value_scale: float = 1.0
     index: BlockIndexSpec | None = None
     names: AttentionNames = AttentionNames()
 

@@ -169,6 +169,13 @@ def test_the_defaults_of_families_are_the_references() -> None:
             continue
         # A part without a configuration is an error that names it.
         values: dict[str, Any] = {"model_type": kind} | dict.fromkeys(reference.parts, {})
+        # What every file of a kind must say has no default on either side.
+        required = [
+            field.name
+            for field in dataclasses.fields(cls)
+            if field.default is field.default_factory is dataclasses.MISSING
+        ]
+        values |= {name: 7 for name in required if reference.default(name) is None}
         told = {
             n: v
             for n, v in vars(read_config(cls, values)).items()
