@@ -83,18 +83,6 @@ def smaller(config: dict[str, Any]) -> None:
         )
 
 
-def cool(config: dict[str, Any]) -> None:
-    """Mistral Small 3 is a llama; later models have queries that grow with their positions."""
-    if scale := config.pop("temperature", 0.0):
-        raise FormatError(
-            f"mistral3.attention.temperature_scale is {scale:g}, which is not supported here; "
-            "supported: 0"
-        )
-
-
-MISTRAL3 = replace(
-    GGUF, keys={**GGUF.keys, "temperature": "attention.temperature_scale"}, adjust=cool
-)
 EMBEDDING = embedding_architecture(GGUF, "LlamaModel")
 
 FAMILY = Family(
@@ -104,11 +92,10 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
-    gguf_types=("llama", "llama-embed", "baichuan", "internlm2", "mistral3", "xverse"),
+    gguf_types=("llama", "llama-embed", "baichuan", "internlm2", "xverse"),
     gguf=GGUF,
     gguf_others={
         "llama-embed": EMBEDDING,
         "baichuan": replace(GGUF, adjust=smaller),
-        "mistral3": MISTRAL3,
     },
 )

@@ -60,9 +60,11 @@ def describe(c: Config) -> DecoderSpec:
 
 
 def adjust(c: dict[str, Any]) -> None:
-    """The growth of queries is among the positions."""
+    """The growth of queries is among the positions; Mistral Small 3's files have none."""
+    plain = {"rope_type": "default", "original_max_position_embeddings": 1}
     beta = c.pop("beta", 0.0)
-    c["rope_scaling"] = c.get("rope_scaling", {}) | {"llama_4_scaling_beta": beta}
+    c["rope_scaling"] = plain | c.get("rope_scaling", {}) | {"llama_4_scaling_beta": beta}
+    c.setdefault("head_dim", c["hidden_size"] // c["num_attention_heads"])
 
 
 # llama.cpp's converter reorders the rows of q and k for its order of rotary pairs.
