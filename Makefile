@@ -32,7 +32,7 @@ test-all: ## the same, with what `make subjects` runs whether changed or not; ke
 	@RUSHLIGHT_DURATIONS=write $(MAKE) --no-print-directory test SUBJECTS=all
 
 subjects: SUBJECTS = only
-subjects: pytest ## fuzzing, sanitizers, all wheels and the demo; `make test` skips what passed here
+subjects: pytest ## fuzzing, sanitizers, prices, wheels, demo: `make test` skips what passed here
 
 preflight:
 	@tools/preflight.sh

@@ -1,4 +1,4 @@
-"""Tests that run where their files have changed: fuzzing, sanitizers, the wheels, `make demo`.
+"""Tests that run where their files changed: fuzzing, sanitizers, prices, the wheels, `make demo`.
 
 `unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last
 found all of its tests passing. Where the files are still the same, `make test` leaves the subject
@@ -35,6 +35,13 @@ _KERNELS = (
     "simd_kernels/*.[ch]", "simd_kernels/*.py", "simd_kernels/*.def", "core/ops/*.py",
     "core/backends/cpu/**/*.py", "tests/simd/*.py",
 )  # fmt: skip
+# What the examples of additions touch, are made by, and run with.
+_PRICES = (
+    "simd_kernels/*", "core/ops/*.py", "core/functional/**/*.py", "core/basis/quantized.py",
+    "core/onnx/registry.py", "models/families/*.py", "models/layers/*.py", "models/tasks/*.py",
+    "site/builder/*.py", "tools/*.py", "tests/*.py", "tests/prices/*", "tests/models/*.py",
+    "tests/webgpu/*.py",
+)  # fmt: skip
 _WHEELS = (
     "pyproject.toml",
     "hatch_build.py",
@@ -50,6 +57,7 @@ _DEMO = (
 )  # fmt: skip
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),
+    "prices": Subject(("prices/",), _PRICES),
     "sanitizers": Subject(("simd/test_sanitized.py",), _KERNELS),
     "wheels": Subject(("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS),
     "demo": Subject(("packaging/test_demo.py",), _DEMO),

@@ -45,6 +45,8 @@ def test_prompt(model: rl.models.Model, number: int) -> None:
         found = _logits(model, ids, cache)
         assert np.abs(found[::16] - GOLDEN[f"{number}.logits"]).max() <= 2e-3
         greedy, gaps = GOLDEN[f"{number}.greedy"].tolist(), GOLDEN[f"{number}.gaps"]
+        if number and model.device.type == "webgpu":  # in software a step takes half a second
+            greedy, gaps = greedy[:4], gaps[:4]
         for step, (token, gap) in enumerate(zip(greedy, gaps, strict=True)):
             ours = int(found.argmax())
             if ours != token:
