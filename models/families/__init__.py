@@ -93,7 +93,7 @@ def _reason(value: object, field: str) -> str:
     """Why a name that other libraries know has no family, in brackets; nothing for other names."""
     from rushlight.models.families.verdicts import known, verdict
 
-    for row in known():
+    for row in known() if isinstance(value, str) else ():
         if (row.field, row.name) == (field, value):
             said = verdict(row)
             return f" ({said.words})" if said and not said.loads else ""

@@ -174,7 +174,7 @@ def test_a_folder_in_bfloat16(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"model_type": "bert"}, "bert cannot be written as GGUF; supported: .*, llama,"),
+        ({"model_type": "albert"}, "albert cannot be written as GGUF; supported: .*, llama,"),
         ({"model_type": "quux"}, "model_type 'quux' is not supported"),
         ({"hidden_size": 128}, r"'lm_head.weight' has the shape \(300, 256\); config"),
         ({"num_hidden_layers": 2}, "has no tensor 'model.layers.1"),
