@@ -45,8 +45,8 @@ def test_vectors_have_length_one_and_order_is_kept(
     model: rl.models.Model, embeddings: np.ndarray
 ) -> None:
     assert np.allclose(np.linalg.norm(embeddings, axis=1), 1, atol=1e-6)
-    back = model.encode(TEXTS[::-1], batch_size=5).cpu().numpy()
-    assert np.abs(back[::-1] - embeddings).max() <= 1e-6
+    back = model.encode(TEXTS[9::-1], batch_size=4).cpu().numpy()  # batches of other rows
+    assert np.abs(back[::-1] - embeddings[:10]).max() <= 1e-6
 
 
 def test_progress_counts_texts(model: rl.models.Model) -> None:
