@@ -59,6 +59,11 @@ DROP = """async () => {
   given.items.add(new File(parts, "square.webm", { type: "video/webm" }));
   document.getElementById("drop").dispatchEvent(new DragEvent("drop", { dataTransfer: given }));
 }"""
+# To a frame that is not the one at which the video was paused.
+SEEK = """(() => {
+  const video = document.getElementById("video");
+  video.currentTime = video.currentTime > 0.4 ? 0.1 : 0.6;
+})()"""
 # Of the sample: shares of the picture's sides.
 THINGS = (
     ("flame", 0.97, (0.445, 0.1, 0.555, 0.295)),
@@ -108,11 +113,14 @@ def choose(page: Any, folder: Path) -> None:
     page.wait_for_function("document.getElementById('model-note').innerText.includes('device')")
 
 
-def frames(page: Any, count: int) -> None:
-    """Wait until so many more frames were looked at."""
+def frames(page: Any, count: int, run: str = "") -> None:
+    """Run something, and wait until so many more frames were looked at since then."""
+    before = int(page.evaluate("document.documentElement.dataset.frames ?? 0"))
+    if run:
+        page.evaluate(run)
     page.wait_for_function(
         "(more) => Number(document.documentElement.dataset.frames ?? 0) >= more",
-        arg=int(page.evaluate("document.documentElement.dataset.frames ?? 0")) + count,
+        arg=before + count,
     )
 
 
@@ -207,8 +215,7 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     frames(page, 3)
     page.click("#play")
     page.wait_for_function("document.getElementById('play').innerText === 'Play'")
-    page.evaluate("document.getElementById('video').currentTime = 0.5")
-    frames(page, 1)
+    frames(page, 1, SEEK)
     act(page, click="#stop")
     assert rgb(page.evaluate(PIXELS, "picture")).shape == (120, 160, 3)
     for name, words in (("broken.webm", "no video"), ("broken.png", "broken.png (")):
