@@ -72,6 +72,7 @@ def test_it_counts_and_tries_again(pages: Any, serve: Any, site: Path) -> None:
     place = serve(site)
     place.mischief.flip["/models/tiny/model.safetensors"] = 1_000_000
     page = pages.open(f"{place.url}vector/?device=cpu")
+    page.wait_for_function("document.getElementById('model-note').innerText.includes('MB')")
     page.click("#go")
     page.wait_for_selector("#error", state="visible")
     place.mischief.flip.clear()
