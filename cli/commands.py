@@ -139,7 +139,7 @@ def models(
     """
     rows = _verdict_rows() if everything else family_rows()
     word = search.lower()
-    rows = [row for row in rows if word in json.dumps(row, ensure_ascii=False).lower()]
+    rows = [row for row in rows if word in json.dumps([*row.values()], ensure_ascii=False).lower()]
     if as_json:
         print(json.dumps(rows))
         return

@@ -127,11 +127,9 @@ def _scaled(frequencies: list[float], kind: Any, scaling: Mapping[str, Any]) -> 
         power = 1.0 if scaling.get("mixed_b") is None else _number(scaling, "mixed_b")
         return [f / factor ** (((i + 1) / half) ** power) for i, f in enumerate(frequencies)]
     if kind == "proportional":
-        told = (scaling.get("partial_rotary_factor"), scaling.get("factor"))
-        keys = ("partial_rotary_factor", "factor")
         share, factor = (
-            1.0 if value is None else _number(scaling, key)
-            for key, value in zip(keys, told, strict=True)
+            1.0 if scaling.get(key) is None else _number(scaling, key)
+            for key in ("partial_rotary_factor", "factor")
         )
         rotated = int(share * len(frequencies))
         return [f / factor if i < rotated else 0.0 for i, f in enumerate(frequencies)]

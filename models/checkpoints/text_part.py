@@ -88,7 +88,7 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     if (within := _PLAIN.get(named, named) if isinstance(named, str) else named) not in known:
         return config
     if named in _PLAIN:
-        text |= {key: _one_position(text[key]) for key in _ROTARY if key in text}
+        text = text | {key: _one_position(text[key]) for key in _ROTARY if key in text}
     outer_tied = config.get("tie_word_embeddings")
     told = {name: config[name] for name in _OUTER if config.get(name) is not None}
     both = {"tie_word_embeddings": tied if outer_tied is None else outer_tied} | told

@@ -341,10 +341,12 @@ def test_positions_of_three_axes_are_plain_ones_of_texts(
             load(text | {"model_type": kind}, tensors)
         return
     whole = text if flat else {"text_config": text}
+    before = json.dumps(whole)
     m = load(
         whole | {"model_type": kind, "vision_config": {}, "vision_start_token_id": 3},
         {n.replace("model.", "model.language_model.", not flat): t for n, t in tensors.items()},
     )
+    assert json.dumps(whole) == before, "the caller's configuration was changed"
     with rl.no_grad():
         np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
 
