@@ -78,6 +78,23 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     kind = config.get("model_type")
     if not isinstance(kind, str) or kind in known or kind not in WHOLE:
         return config
+    if (text := language_model_of(config, known)) is None:
+        return config
+    log.warning(
+        "config.json: of %s the language model (%s) is loaded: it reads texts only",
+        kind, text["model_type"],
+    )  # fmt: skip
+    return text
+
+
+def language_model_of(
+    config: dict[str, Any], known: Collection[str]
+) -> dict[str, Any] | None:
+    """config.json of the language model within; None where none of its families is `known`.
+
+    FormatError for a text_config that is no object.
+    """
+    kind = config["model_type"]
     plain, tied = WHOLE[kind]
     text = config.get("text_config")
     if text is None and kind in _FLAT:
@@ -86,7 +103,7 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
         raise FormatError(f"config.json: text_config is {brief(text)}; it must be an object")
     named = text.get("model_type") or plain
     if (within := _PLAIN.get(named, named) if isinstance(named, str) else named) not in known:
-        return config
+        return None
     if named in _PLAIN:
         text = text | {key: _one_position(text[key]) for key in _ROTARY if key in text}
     outer_tied = config.get("tie_word_embeddings")
@@ -95,8 +112,5 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     if not both["tie_word_embeddings"] and text.get("tie_word_embeddings"):
         both["tie_word_embeddings"] = True  # where older files say it
     text = {name: value for name, value in text.items() if name != "architectures"}
-    log.warning(
-        "config.json: of %s the language model (%s) is loaded: it reads texts only", kind, within
-    )
     told = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
     return both | text | told | _UNSCALED.get(within, {})

@@ -54,6 +54,7 @@ class Batch(DecodeSession):
         self.restart()
         self.begin(options, *(row.ids for row in rows))
         self.expect(model, [len(row.ids) for row in rows])
+        self.place(model, [row.ids for row in rows])
 
     @property
     def done(self) -> bool:

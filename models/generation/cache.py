@@ -68,6 +68,8 @@ class Cache:
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)
         self.expected, self.farthest = ops.zeros(batch, dtype=int64, device=device), 0
+        # (batch,) int64: what rotary positions are beyond the number of tokens, after pictures.
+        self.shift: Tensor | None = None
         self.buffers: list[list[Tensor]] = [
             [ops.zeros(batch, *shape, device=device) for shape in spec.shapes]
             if isinstance(spec, State)
@@ -221,6 +223,7 @@ class Cache:
     def reorder(self, rows: Tensor) -> None:
         """Let each row i go on from what row rows[i] holds; rows: (batch,) int64."""
         counts = [self.lengths, *(window.base for window in self.windows.values())]
+        counts += [] if self.shift is None else [self.shift]
         for t in (*counts, *(t for buffers in self.buffers for t in buffers)):
             t.copy_(t.index_select(0, rows))
 
@@ -295,6 +298,7 @@ class Cache:
         new.capacity, new.static = self.capacity, self.static
         new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
         new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
+        new.shift = None if self.shift is None else self.shift.clone()
         new.buffers = [[t.clone() for t in buffers] for buffers in self.buffers]
         for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
             window.base = old.base.clone()

@@ -14,6 +14,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
 from rushlight.models.generation.followed import Followed
+from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
 from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
@@ -101,6 +102,30 @@ class CausalLM(Chatting):
         checked(chosen, self.vocab_size, self.device)
         return self._run(ids, chosen)
 
+    def whole_pictures(self, left: list[list[int]], count: int, width: int) -> tuple[int, int]:
+        """How many tokens of what is `left` the next step reads, and its width.
+
+        `count` and `width`, but where tokens of a picture see each other, which are read at once.
+        """
+        return count, width
+
+    def pictured(
+        self, left: list[list[int]], count: int, width: int, places: Sequence[Places]
+    ) -> Pictured:
+        """What pictures put in the place of the next `count` tokens of each row, if they do.
+
+        left: the tokens that each row has still to read. width: of the step. places: as `places`
+        gives them. Models that see define it.
+        """
+        return None
+
+    def places(self, prompts: Sequence[Sequence[int]]) -> tuple[Sequence[Places], list[int]]:
+        """The positions of each prompt's tokens, and what positions after it are beyond its length.
+
+        None for a prompt whose tokens are at 0, 1, 2, ...
+        """
+        return [None] * len(prompts), [0] * len(prompts)
+
     def linear_in_use(self, asked: str) -> str:
         """The mode in which products with quantized weights run if `asked` is requested."""
         fast = self.device.backend.fast_linear
@@ -153,7 +178,7 @@ class CausalLM(Chatting):
             batch = Batch(self, len(rows), options.cache_type)
         try:
             batch.start(self, rows, options)
-            made_ids = [list(row.ids) for row in rows]
+            made_ids = [plain_ids(row.ids) for row in rows]
             bans = self.followed.begin(batch, options, made_ids)
             picked = batch.feed(self)
             for count in range(1, options.max_new_tokens + 1):
@@ -174,6 +199,8 @@ class CausalLM(Chatting):
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; ids are checked and returned."""
+        if isinstance(prompt, PicturePrompt):
+            return prompt
         if isinstance(prompt, str):
             ids = self.encode_text(prompt, add_special_tokens=True)
         else:
@@ -209,19 +236,21 @@ class CausalLM(Chatting):
         """The steps of one answer: yields tokens, and readbacks whose values it is sent."""
         prompt, limit = ids, self.context_length
         ids = shifted(ids, limit) if len(ids) >= limit else list(ids)
+        said = plain_ids(ids)
         session = self._resume(ids, options.linear, options.cache_type)
         pieces = Pieces(self.tokenizer, options.stops)
         try:
             session.begin(options, prompt)
-            bans = self.followed.begin(session, options, [ids])
+            bans = self.followed.begin(session, options, [said])
             picked = session.feed(self, ids)
             for count in range(1, options.max_new_tokens + 1):
                 last = count == options.max_new_tokens
                 values, after = yield from session.read_and_advance(self, picked, last)
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)
+                said.append(token)
                 if bans is not None:
-                    bans.write([ids])
+                    bans.write([said])
                 if after is not None:
                     session.ids.append(token)
                 if token in self.eos_ids:
@@ -240,6 +269,7 @@ class CausalLM(Chatting):
                             'overflow="shift" to drop the oldest, or fewer max_new_tokens'
                         )
                     ids = shifted(ids, limit)
+                    said = plain_ids(ids)
                     picked = session.reread(self, ids)
                 elif self.rotary.jumps(len(ids) - 1, len(ids)):
                     picked = session.reread(self, ids)

@@ -18,6 +18,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
+from rushlight.models.generation.pictures import Pictured, Places, plain_ids
 from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
@@ -56,6 +57,7 @@ class DecodeSession:
         self._early = False
         self._changed = ChangeDetector(model)
         self._read = reader(cache)
+        self.places: Sequence[Places] = [None] * rows  # of each row's prompt, where it has pictures
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
 
     @property
@@ -68,7 +70,7 @@ class DecodeSession:
 
     def begin(self, options: Options, *prompts: list[int]) -> None:
         """Begin answers to `prompts`, one per row, with `options`."""
-        self.sampler.begin(options, *prompts)
+        self.sampler.begin(options, *map(plain_ids, prompts))
         self.activation_precision = options.linear
         # The caller may change its mask after each token.
         changing = isinstance(options.token_mask, Tensor)
@@ -106,6 +108,13 @@ class DecodeSession:
         if model.rotary.by_length:
             self.cache.expect(lengths)
 
+    def place(self, model: CausalLM, prompts: Sequence[Sequence[int]]) -> None:
+        """Say what the prompts are, for the positions of pictures and of the tokens after them."""
+        self.places, shifts = model.places(prompts)
+        if self.cache.shift is not None:
+            shift = from_numpy(np.array(shifts, np.int64)).to(self.cache.device)
+            self.cache.shift.copy_(shift)
+
     def read_and_advance(self, model: CausalLM, picked: Tensor, last: bool) -> ReadSteps:
         """Read the picks back; returns their values and the next step's picks.
 
@@ -132,11 +141,13 @@ class DecodeSession:
         Returns how many tokens of each row were read, and the logits (rows, vocab) after them.
         """
         count, width = cut(self.cache, max(map(len, left)), self.software)
+        count, width = model.whole_pictures(left, count, width)
         parts = [row[:count] for row in left]
         self.cache.reserve(width)
         before = self.cache.counts
         with self._mode():
-            logits = self._read(model, parts, width)
+            pictured = model.pictured(left, count, width, self.places)
+            logits = self._read(model, list(map(plain_ids, parts)), width, pictured)
         self.cache.recount(before, count)
         return [len(tokens) for tokens in parts], logits
 
@@ -176,6 +187,7 @@ class ChatSession(DecodeSession):
         self.restart(0 if self.cache.cannot_truncate(common) else common)
         self.first = self.first if self.ids else len(ids)
         self.expect(model, [len(ids)])
+        self.place(model, [ids])
 
     def reread(self, model: CausalLM, ids: list[int]) -> Tensor:
         """Forget all tokens and read `ids`; returns the picks after the last."""
@@ -193,7 +205,7 @@ class ChatSession(DecodeSession):
         while (left := len(ids) - len(self.ids)) > 1:
             logits = self.read(model, ids[-left:])
         if left:
-            self.sampler.set_token(ids[-1])
+            self.sampler.set_token(plain_ids(ids[-1:])[0])
             picked = self.step(model)
             self.ids.append(ids[-1])
             return picked
@@ -247,17 +259,21 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
     A usual width is captured when it occurs again: a capture takes as long as several runs.
     """
 
-    def forward(model: CausalLM, ids: Tensor, lengths: Tensor | None) -> Tensor:
-        out: Tensor = model(ids, cache, logits_to_keep=1, lengths=lengths)[:, -1]
+    def forward(
+        model: CausalLM, ids: Tensor, lengths: Tensor | None, more: dict[str, Any]
+    ) -> Tensor:
+        out: Tensor = model(ids, cache, logits_to_keep=1, lengths=lengths, **more)[:, -1]
         return out
 
     # In a batch the logits of rows that end early are kept while other rows are read.
     captured, device = jit(forward, reuse_outputs=cache.batch == 1), cache.device
     # On cpu other lengths seldom occur twice.
     usual = widths_on(cache) if device.backend.asynchronous else (longest_part(cache),)
-    seen: set[int] = set()
+    seen: set[tuple[int | str, ...]] = set()
 
-    def read(model: CausalLM, rows: list[list[int]], width: int) -> Tensor:
+    def read(
+        model: CausalLM, rows: list[list[int]], width: int, pictured: Pictured = None
+    ) -> Tensor:
         padded = [row + [0] * (width - len(row)) for row in rows]
         ids = from_numpy(np.array(padded, np.int64)).to(device)
         counts = [len(row) for row in rows]
@@ -265,10 +281,11 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
         # On an asynchronous device padded and whole rows share one capture.
         if device.backend.asynchronous or min(counts) < width:
             lengths = from_numpy(np.array(counts, np.int64)).to(device)
-        run = captured if width in seen else forward
+        kind = (width, *sorted(pictured or ()))
+        run = captured if kind in seen else forward
         if width in usual:
-            seen.add(width)
-        return run(model, ids, lengths)
+            seen.add(kind)
+        return run(model, ids, lengths, {} if pictured is None else {"pictured": pictured})
 
     return read
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -20,6 +20,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
 from rushlight.models.layers.positions.scores import alibi, query_temperature, same_chunk
+from rushlight.models.layers.seeing.pictured import seen_together
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,8 @@ class AttentionContext:
     padding; only without a cache. lengths: (batch,), the tokens of each row without padding on the
     right; padding must not change a recurrent state. offsets: for each layer (batch,), the number
     of earlier tokens in its cache buffers. positions: (1 or batch, length). shared: what a layer
-    leaves for later ones.
+    leaves for later ones. pictured: what pictures put in the place of tokens, see
+    `seeing/pictured.py`.
     """
 
     angles: Angles
@@ -40,6 +42,7 @@ class AttentionContext:
     offsets: Sequence[Tensor] = ()
     positions: Tensor | None = None
     shared: dict[Hashable, Tensor] = field(default_factory=dict)
+    pictured: Mapping[str, Tensor] | None = None
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""
@@ -229,16 +232,20 @@ class Attention(nn.Module):
             mask = same_chunk(spec, context, offset, keys, spec.chunk)
         if spec.index is not None:
             mask = self.indexer.chosen(x, more[0], offset, context)
+        causal, window = spec.causal, spec.window
+        if context.pictured is not None and "together" in context.pictured:
+            mask = seen_together(context.pictured["together"], offset, keys, window, mask)
+            causal, window = False, None
         y = ops.attention(
             q,
             k,
             v,
-            causal=spec.causal,
+            causal=causal,
             mask=mask,
             q_offset=offset,
             scale=spec.scale,
             softcap=spec.softcap,
-            window=spec.window,
+            window=window,
             sinks=self.sinks if spec.sinks else None,
             bias=alibi(spec, context, length, keys, offset) if spec.alibi else None,
         )

@@ -24,6 +24,7 @@ from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
 from rushlight.models.layers.positions.waves import Spacing, waves
+from rushlight.models.layers.seeing.pictured import deepened, replaced
 from rushlight.models.sentence import SentenceEncoder
 from rushlight.models.small_files import small_json
 
@@ -184,6 +185,7 @@ class Decoder(SentenceEncoder, CausalLM):
         logits_to_keep: int = 0,
         lengths: Tensor | None = None,
         segments: Tensor | None = None,
+        pictured: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """Logits (batch, length, vocab) of token ids (batch, length).
 
@@ -191,10 +193,11 @@ class Decoder(SentenceEncoder, CausalLM):
         the ids of each row without padding on the right; the last tokens are counted within them.
         cache: holds the earlier tokens, and these are added. attention_mask (batch, length),
         without a cache: false or zero for padding, on either side. segments, in its place: a number
-        for each of the texts that share a row, none of which sees another. Raises ValueError past
-        the context, and where LongRoPE would change the angles of cached tokens.
+        for each of the texts that share a row, none of which sees another. pictured: what
+        pictures put in the place of tokens, see `seeing/pictured.py`. Raises ValueError past the
+        context, and where LongRoPE would change the angles of cached tokens.
         """
-        x = self.hidden(ids, cache, attention_mask, lengths, segments)
+        x = self.hidden(ids, cache, attention_mask, lengths, segments, pictured=pictured)
         return self.logits(last_hidden(x, logits_to_keep, lengths))
 
     def hidden(
@@ -205,10 +208,13 @@ class Decoder(SentenceEncoder, CausalLM):
         lengths: Tensor | None = None,
         segments: Tensor | None = None,
         shared: Mapping[Hashable, Tensor] | None = None,
+        *,
+        pictured: Mapping[str, Tensor] | None = None,
     ) -> Tensor:
         """The hidden states (batch, length, width) that the head reads; see `forward`.
 
-        `ids`, `cache`, `attention_mask`, `lengths`, `segments` and what it raises are as there.
+        `ids`, `cache`, `attention_mask`, `lengths`, `segments`, `pictured` and what it raises are
+        as there.
         shared: what the layers find in `AttentionContext.shared`.
         """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
@@ -234,9 +240,14 @@ class Decoder(SentenceEncoder, CausalLM):
         else:
             positions, mask = placed(self, ids, attention_mask, segments)
         offsets = () if cache is None else cache.offsets()
-        angles = self.rotary.angles(positions, lengths, None if cache is None else cache.expected)
+        turned = positions
+        if pictured is not None and "positions" in pictured:
+            turned = pictured["positions"]
+        elif cache is not None and cache.shift is not None:
+            turned = positions + cache.shift.unsqueeze(1)
+        angles = self.rotary.angles(turned, lengths, None if cache is None else cache.expected)
         told = dict(shared or {})
-        context = AttentionContext(angles, mask, lengths, cache, offsets, positions, told)
+        context = AttentionContext(angles, mask, lengths, cache, offsets, positions, told, pictured)
         x = self.through(ids, positions, context)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
@@ -247,10 +258,12 @@ class Decoder(SentenceEncoder, CausalLM):
 
         context: what the attention of every layer shares. It raises nothing itself.
         """
-        x = self._embedded(ids, positions)
+        x, pictured = self._embedded(ids, positions), context.pictured
+        x = x if pictured is None else replaced(x, pictured)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
-        for layer in self._part(self.spec.names.layers):
+        for i, layer in enumerate(self._part(self.spec.names.layers)):
             x = layer(x, context)
+            x = x if pictured is None else deepened(x, i, pictured)
         x = self._ends[0].gathered(x) if self._ends else x
         spec = self.spec
         x = x if spec.names.norm is None else self._part(spec.names.norm)(x)

@@ -11,6 +11,7 @@ from typing import Any
 from rushlight.core import ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.nn.rope import Rope
+from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, RANGES
 
@@ -25,7 +26,8 @@ class RotarySpec:
 
     interleaved: a pair is (2i, 2i + 1), not (i, i + dim/2). scaling: the object in config.json as
     JSON text, see `Rope`. Text can be compared, so layers with equal positions share their angles.
-    backward: by negative angles.
+    backward: by negative angles. sections: how many frequencies go by the time, the height and the
+    width of a token of a picture (Wang et al., 2024), one section after another, or `alternating`.
     """
 
     dim: int
@@ -33,12 +35,27 @@ class RotarySpec:
     scaling: str = ""
     interleaved: bool = False
     backward: bool = False
+    sections: tuple[int, ...] = ()
+    alternating: bool = False
 
     def __post_init__(self) -> None:
         if self.dim < 2 or self.dim % 2:
             raise FormatError(f"config.json: head_dim {self.dim} is not even")
         if self.dim > LARGEST["head_dim"]:
             raise FormatError(f"config.json: head_dim {self.dim} is out of range")
+        if self.sections and (len(self.sections) != 3 or sum(self.sections) != self.dim // 2):
+            raise FormatError(
+                f"config.json: mrope_section is {list(self.sections)}; it must be three numbers "
+                f"that sum to {self.dim // 2}"
+            )
+
+    @property
+    def axes(self) -> list[int]:
+        """The axis of positions that each frequency goes by: 0 time, 1 height, 2 width."""
+        if not self.alternating:
+            return [axis for axis, count in enumerate(self.sections) for _ in range(count)]
+        inside = [i % 3 and i < 3 * self.sections[i % 3] for i in range(self.dim // 2)]
+        return [i % 3 if within else 0 for i, within in enumerate(inside)]
 
 
 def rotary_of(
@@ -155,18 +172,29 @@ class Rotary:
     ) -> Angles:
         """cos and sin for each kind, (batch, 1, length, dim/2), of positions (batch, length).
 
-        lengths: (batch,), the positions of each row without padding on the right. expected:
+        Positions of pictures are (3, batch, length): by time, height and width. lengths: (batch,), the positions of each row without padding on the right. expected:
         (batch,), the lengths that rows will have, where they are read in parts.
         """
-        tables, until = {}, None
+        tables, until, axes = {}, None, positions if positions.ndim == 3 else None
+        positions = positions if axes is None else axes[0]
         if self.by_length and (lengths is not None or expected is not None):
             count = positions.shape[1] if lengths is None else lengths.unsqueeze(1)
             until = positions[:, :1] + count
             if expected is not None:
                 until = ops.maximum(until, expected.unsqueeze(1))
         for spec, rope in self.ropes.items():
-            cos, sin = rope.angles(positions, until)
+            if axes is not None and spec.sections:
+                cos, sin = (_by_section(table, spec) for table in rope.angles(axes))
+            else:
+                cos, sin = rope.angles(positions, until)
             # (batch, length, dim/2) -> (batch, 1, length, dim/2)
             sin = -sin if spec.backward else sin
             tables[spec] = cos.unsqueeze(1), sin.unsqueeze(1)
         return tables
+
+
+def _by_section(table: Tensor, spec: RotarySpec) -> Tensor:
+    """(3, batch, length, dim/2) -> (batch, length, dim/2): each frequency's own axis."""
+    axes = tensor(spec.axes, device=table.device)
+    out: Tensor = ops.where(axes == 1, table[1], ops.where(axes == 2, table[2], table[0]))
+    return out

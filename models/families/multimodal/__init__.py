@@ -1,0 +1,1 @@
+"""Families that read texts with pictures."""

@@ -1,0 +1,86 @@
+"""Building a PictureDecoder: the language model within config.json, with names of the whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
+from typing import Any
+
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.checkpoints.text_part import language_model_of
+from rushlight.models.families import families, family_of
+from rushlight.models.layers.building import each_attention
+from rushlight.models.layers.decoder import Decoder, DecoderSpec
+from rushlight.models.layers.seeing.decoder import PictureDecoder
+from rushlight.models.layers.seeing.sight import Sight
+
+
+def seeing_decoder(
+    config: dict[str, Any],
+    names: Collection[str],
+    known: Any,
+    sight: Callable[[DecoderSpec], Sight],
+    change: Callable[[DecoderSpec], DecoderSpec] | None = None,
+) -> PictureDecoder:
+    """The model of a checkpoint of texts with pictures, on the meta device.
+
+    known: the family's Config of `config`. sight: what it sees by, given the description of its
+    language model. change: of that description. FormatError for a language model that is none of
+    the families here.
+    """
+    text = language_model_of(config, families())
+    if text is None:
+        inner = config.get("text_config")
+        kind = inner.get("model_type") if isinstance(inner, Mapping) else None
+        raise FormatError(
+            f"config.json: text_config: model_type {brief(kind)} is not supported in a model of "
+            f"texts with pictures ({config['model_type']})"
+        )
+    text.pop("architectures", None)
+    decoder = family_of(text["model_type"], "config.json: text_config: model_type").build(
+        text, names
+    )
+    if not isinstance(decoder, Decoder):
+        raise FormatError(
+            f"config.json: text_config: {text['model_type']} is no decoder, which "
+            f"{config['model_type']} needs"
+        )
+    spec = replace(decoder.spec, names=replace(decoder.spec.names, base="model.language_model"))
+    if change is not None:
+        spec = change(spec)
+    return PictureDecoder(known, spec, sight(spec))
+
+
+def by_sections(spec: DecoderSpec, sections: Any, alternating: bool = False) -> DecoderSpec:
+    """The description with rotary positions by time, height and width.
+
+    sections: of config.json. FormatError for other than three numbers that fit the head.
+    """
+    good = isinstance(sections, list) and all(type(n) is int and n >= 0 for n in sections)
+    if not good or len(sections) != 3:
+        raise FormatError(
+            f"config.json: mrope_section is {brief(sections)}; it must be three whole numbers"
+        )
+
+    def change(_: int, a: Any) -> Any:
+        rotary = replace(a.rotary, sections=tuple(sections), alternating=alternating)
+        return replace(a, rotary=rotary)
+
+    return each_attention(spec, change)
+
+
+def renaming(*prefixes: tuple[str, str]) -> Callable[[Mapping[str, Tensor]], dict[str, Tensor]]:
+    """`rename_tensors` of a family: the first prefix that a name begins with is replaced.
+
+    It raises nothing: names without any of the prefixes stay.
+    """
+
+    def rename(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+        renamed: dict[str, Tensor] = {}
+        for name, t in tensors.items():
+            old, new = next(((o, n) for o, n in prefixes if name.startswith(o)), ("", ""))
+            renamed[new + name.removeprefix(old)] = t
+        return renamed
+
+    return rename

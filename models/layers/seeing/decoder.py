@@ -1,0 +1,424 @@
+"""PictureDecoder: a decoder that reads pictures among its tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+from weakref import WeakValueDictionary
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import nn, ops
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional.joining import stack
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.pictures import (
+    Picture,
+    Pictured,
+    PicturePrompt,
+    Places,
+    plain_ids,
+    prompt_of,
+    row_of,
+)
+from rushlight.models.image.files import load
+from rushlight.models.layers.decoder import Decoder, DecoderSpec
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.seeing.sight import PictureProcessor, Sight, grids_of
+
+# The keys of a message's part that hold a picture, as transformers and others spell them.
+_HOLDS = ("image", "url", "path", "base64", "image_url")
+Grid = tuple[int, int, int]
+
+
+class PictureDecoder(Decoder):
+    """A Decoder that sees, by `sight`.
+
+    `picture_prompt(text, images)` and `chat` make prompts; every method that takes a prompt takes
+    these. `model(ids, pixels=, ...)` takes what `PicturePrompt.inputs` gives.
+    """
+
+    processor: PictureProcessor | None = None
+
+    @nn.layers_on("meta")
+    def __init__(self, config: Any, spec: DecoderSpec, sight: Sight) -> None:
+        super().__init__(config, spec)
+        self.sight = sight
+        for path, module in sight.parts.items():
+            put(self, path, module)
+        # By their keys, those of prompts that are still held.
+        self._pictures: WeakValueDictionary[int, Picture] = WeakValueDictionary()
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read what the decoder does, and what the checkpoint asks of pictures."""
+        super().configure(files)
+        if any(name in files for name in ("preprocessor_config.json", "processor_config.json")):
+            self.processor = self.sight.processor(files, self.config)
+
+    def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
+        """An empty cache for `batch` rows; see `Cache`."""
+        cache = super().new_cache(batch, dtype)
+        if self.sight.sections:
+            cache.shift = ops.zeros(batch, dtype="int64", device=self.device)
+        return cache
+
+    def forward(
+        self,
+        ids: Tensor,
+        cache: Cache | None = None,
+        *,
+        pixels: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        logits_to_keep: int = 0,
+        lengths: Tensor | None = None,
+        segments: Tensor | None = None,
+        pictured: Pictured = None,
+        **more: Tensor,
+    ) -> Tensor:
+        """Logits (batch, length, vocab) of token ids (batch, length) with pictures.
+
+        pixels, more: what the processor gives of all pictures, in the order of their places in the
+        batch. The other arguments are a decoder's; `pictured` is in place of pixels where the rows
+        are computed already. ValueError if the placeholders are not as many as the rows.
+
+        `cache`, `attention_mask`, `logits_to_keep`, `lengths` and `segments` are those of Decoder.
+        """
+        if pixels is not None:
+            pictured = self._pictured_of(ids, {"pixels": pixels, **more}, attention_mask)
+        elif more:
+            raise TypeError(f"{self.config.model_type}: {', '.join(more)} without pixels")
+        return super().forward(
+            ids,
+            cache,
+            attention_mask=attention_mask,
+            logits_to_keep=logits_to_keep,
+            lengths=lengths,
+            segments=segments,
+            pictured=pictured,
+        )
+
+    def _pictured_of(
+        self, ids: Tensor, inputs: Mapping[str, Tensor], mask: Tensor | None
+    ) -> dict[str, Tensor]:
+        """What pictures put in the place of a batch's tokens."""
+        sight, host = self.sight, ids.numpy()
+        features = sight.look(self, inputs)
+        seen = host == sight.token
+        if int(seen.sum()) != features.shape[0]:
+            raise ValueError(
+                f"{self.config.model_type}: ids have {int(seen.sum())} tokens of pictures (id "
+                f"{sight.token}), but the pictures have {features.shape[0]} rows"
+            )
+        index = np.where(seen, seen.reshape(-1).cumsum().reshape(seen.shape) - 1, 0)
+        out = self._placed_rows(features, index, seen)
+        grids = iter(grids_of(inputs["image_grid_thw"])) if sight.sections else iter(())
+        if sight.sections:
+            real = np.ones(host.shape, bool) if mask is None else mask.numpy() != 0
+            merged = ((t, h // sight.merge, w // sight.merge) for t, h, w in grids)
+            positions = np.zeros((3, *host.shape), np.int64)
+            for row in range(len(host)):
+                kinds = [merged if is_seen else None for is_seen in seen[row][real[row]]]
+                positions[:, row, real[row]] = _positions(_runs_of_grids(kinds))[0]
+            out["positions"] = from_numpy(positions).to(self.device)
+        if sight.together:
+            out["together"] = from_numpy(_together(seen, sight.together)).to(self.device)
+        return out
+
+    def _placed_rows(
+        self, features: Tensor, index: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
+    ) -> dict[str, Tensor]:
+        """The rows of a step: those of `features` at `index` (batch, length) where `seen`."""
+        table = from_numpy(np.ascontiguousarray(index.reshape(-1), np.int64)).to(self.device)
+        rows = features.index_select(0, table).reshape(*index.shape, -1)
+        first, *deep = rows.split(self.spec.width, -1)
+        where = from_numpy(np.ascontiguousarray(seen)).to(self.device)
+        out = {"rows": first, "seen": where}
+        if deep:
+            out["deep"] = stack(deep) * where.unsqueeze(0).unsqueeze(3).to(first.dtype)
+        return out
+
+    # Prompts.
+
+    def picture_prompt(self, text: str, images: Any = ()) -> PicturePrompt:
+        """The prompt of a text with a marker for each of the images.
+
+        images: one, or several: files, their bytes, pixels; see `rl.image.load`. ValueError where
+        the text has another number of markers, without a processor's file and without a tokenizer.
+        """
+        return self._prompt(text, self._seen(_listed(images)), special=True)
+
+    def _seen(self, images: Sequence[Any]) -> list[Picture]:
+        """The pictures as the model reads them."""
+        if not images:
+            return []
+        if self.processor is None:
+            raise ValueError(
+                f"{self.config.model_type}: the checkpoint has no preprocessor_config.json, so its "
+                "pictures cannot be prepared; put the file beside config.json"
+            )
+        return [self.processor(load(image)) for image in images]
+
+    def _prompt(self, text: str, pictures: Sequence[Picture], special: bool) -> PicturePrompt:
+        marker = self.sight.marker
+        pieces = text.split(marker)
+        if len(pieces) - 1 != len(pictures):
+            raise ValueError(
+                f"{self.config.model_type}: the text has {len(pieces) - 1} places for pictures "
+                f"({marker}), but {len(pictures)} pictures are given"
+            )
+        whole = pieces[0] + "".join(p.text + after for p, after in zip(pictures, pieces[1:]))
+        ids = self.encode_text(whole, add_special_tokens=special)
+        counts = [self._count(p) for p in pictures]
+        return prompt_of(ids, self.sight.token, pictures, counts)
+
+    def _count(self, picture: Picture) -> int:
+        """The rows of a picture: the placeholders in its text."""
+        ids = self.encode_text(picture.text, add_special_tokens=False)
+        return sum(i == self.sight.token for i in ids)
+
+    def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """Token ids of messages by the chat template, up to the answer; see `Chatting.chat_ids`.
+
+        Pictures are parts of a message's content: {"type": "image", "image": what `rl.image.load`
+        takes}; `url`, `path` and `base64` in place of `image`, and parts "image_url", are taken
+        too. With pictures the result is a `PicturePrompt`.
+        """
+        images, plain = pictures_of(messages)
+        if not images:
+            return super().chat_ids(messages, **options)
+        pictures = self._seen(images)
+        encode = self.encode_text
+        text: list[str] = []
+
+        def kept(rendered: str, *, add_special_tokens: bool) -> list[int]:
+            text.append(rendered)
+            return [0]
+
+        self.encode_text = kept
+        try:
+            super().chat_ids(plain, **options)
+        finally:
+            self.encode_text = encode
+        return self._prompt(text[0], pictures, special=False)
+
+    def answer_parts(
+        self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Any = None
+    ) -> Any:
+        """The parts of an answer's tokens; see `Chatting.answer_parts`."""
+        return super().answer_parts(ids, plain_ids(prompt), tools=tools)
+
+    # What generation asks.
+
+    def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
+        """Token ids of a prompt; of one with pictures itself, whose pictures are read from now on.
+
+        ValueError for ids that are no tokens.
+        """
+        if isinstance(prompt, PicturePrompt):
+            prompt = PicturePrompt(prompt, prompt.pictures)
+            # Equal pictures of several prompts are one, whose rows are computed once.
+            prompt.pictures = [self._pictures.setdefault(p.key, p) for p in prompt.pictures]
+        return super().prompt_ids(prompt)
+
+    def whole_pictures(self, left: list[list[int]], count: int, width: int) -> tuple[int, int]:
+        """The step's tokens, so that it holds all tokens that see each other; see `CausalLM`."""
+        if not self.sight.together:
+            return count, width
+        grown = count
+        for row in left:
+            if any(row_of(t) for t in row) and self.sight.together == "prompt":
+                grown = max(grown, len(row))
+            while 0 < grown < len(row) and _key(row[grown]) == _key(row[grown - 1]) is not None:
+                grown += 1
+        return grown, max(width, grown)
+
+    def pictured(
+        self, left: list[list[int]], count: int, width: int, places: Sequence[Places]
+    ) -> Pictured:
+        """What pictures put in the place of the next tokens of each row; see `CausalLM`."""
+        found = [[row_of(t) for t in row[:count]] for row in left]
+        any_seen = any(spot is not None for row in found for spot in row)
+        if not any_seen and all(row is None for row in places):
+            return None
+        out: dict[str, Tensor] = {}
+        if any_seen:
+            keys = list(dict.fromkeys(spot[0] for row in found for spot in row if spot))
+            features = [self._features(key) for key in keys]
+            first = dict(zip(keys, np.cumsum([0, *(len(f) for f in features)]), strict=False))
+            index, seen = np.zeros((len(left), width), np.int64), np.zeros((len(left), width), bool)
+            for i, row in enumerate(found):
+                for j, spot in enumerate(row):
+                    if spot is not None:
+                        index[i, j], seen[i, j] = first[spot[0]] + spot[1], True
+            out = self._placed_rows(features[0] if len(features) == 1 else cat(features), index, seen)
+            if self.sight.together:
+                groups = np.full((len(left), width), -1, np.int64)
+                for i, row in enumerate(found):
+                    if self.sight.together == "prompt":
+                        groups[i, : len(row)] = 0
+                    else:
+                        groups[i, : len(row)] = [
+                            keys.index(spot[0]) if spot else -1 for spot in row
+                        ]
+                out["together"] = from_numpy(groups).to(self.device)
+        if any(row is not None for row in places):
+            positions = np.zeros((3, len(left), width), np.int64)
+            for i, (row, whole) in enumerate(zip(left, places, strict=True)):
+                if whole is None:
+                    continue
+                begin = whole.shape[1] - len(row)
+                part = whole[:, begin : begin + count]
+                positions[:, i, : part.shape[1]] = part
+            out["positions"] = from_numpy(positions).to(self.device)
+        return out
+
+    def _features(self, key: int) -> Tensor:
+        picture = self._pictures.get(key)
+        if picture is None:
+            raise ValueError(
+                f"{self.config.model_type}: the pixels of a picture in the prompt are no longer "
+                "held; give the prompt that picture_prompt or chat_ids made, not a copy"
+            )
+        if picture.features is None:
+            with autograd.no_grad():
+                inputs = PicturePrompt((), [picture]).inputs(self.device)
+                picture.features = self.sight.look(self, inputs)
+        return picture.features
+
+    def places(self, prompts: Sequence[Sequence[int]]) -> tuple[Sequence[Places], list[int]]:
+        """The positions of prompts with pictures; see `CausalLM`."""
+        if not self.sight.sections:
+            return super().places(prompts)
+        found: list[Places] = []
+        shifts: list[int] = []
+        for prompt in prompts:
+            keys = [_key(t) for t in prompt]
+            if not any(key is not None for key in keys):
+                found.append(None)
+                shifts.append(0)
+                continue
+            runs = (
+                (None if key is None else self._grid(key), len(list(run)))
+                for key, run in groupby(keys)
+            )
+            positions, end = _positions(runs)
+            found.append(positions)
+            shifts.append(end - len(prompt))
+        return found, shifts
+
+    def _grid(self, key: int) -> Grid:
+        picture = self._pictures.get(key)
+        if picture is None or picture.grid is None:
+            raise ValueError(
+                f"{self.config.model_type}: a picture in the prompt is no longer held; give the "
+                "prompt that picture_prompt or chat_ids made, not a copy"
+            )
+        return picture.grid
+
+
+def _key(token: int) -> int | None:
+    spot = row_of(token)
+    return None if spot is None else spot[0]
+
+
+def _runs_of_grids(kinds: Sequence[Iterator[Grid] | None]) -> Iterator[tuple[Grid | None, int]]:
+    """Runs of a row's tokens, (grid or None, count), where pictures side by side are apart."""
+    i = 0
+    while i < len(kinds):
+        grids, end = kinds[i], i
+        if grids is None:
+            while end < len(kinds) and kinds[end] is None:
+                end += 1
+            yield None, end - i
+        else:
+            grid = next(grids)
+            end = i + grid[0] * grid[1] * grid[2]
+            yield grid, end - i
+        i = end
+
+
+def _positions(
+    runs: Iterator[tuple[Grid | None, int]],
+) -> tuple[npt.NDArray[np.int64], int]:
+    """Positions (3, length) of runs of texts and pictures, and the position after them.
+
+    Multimodal rotary positions (Wang et al., 2024): those of a picture count its times, heights and
+    widths from where it begins, and the text goes on after the larger side.
+    """
+    parts: list[npt.NDArray[np.int64]] = []
+    position = 0
+    for grid, count in runs:
+        if grid is None:
+            parts.append(np.tile(np.arange(count), (3, 1)) + position)
+            position += count
+        else:
+            inside = np.indices(grid).reshape(3, -1)[:, :count]
+            parts.append(inside + position)
+            position += max(grid[1], grid[2])
+    return np.concatenate(parts, 1) if parts else np.zeros((3, 0), np.int64), position
+
+
+def _together(seen: npt.NDArray[np.bool_], kind: str) -> npt.NDArray[np.int64]:
+    """The groups (batch, length) of tokens that see each other."""
+    if kind == "prompt":
+        return np.where(seen.any(1, keepdims=True), np.zeros(seen.shape, np.int64), -1)
+    begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
+    return np.where(seen, begins.cumsum(1), -1)
+
+
+def _listed(images: Any) -> list[Any]:
+    return list(images) if isinstance(images, list | tuple) else [images]
+
+
+def pictures_of(
+    messages: Sequence[Mapping[str, Any]],
+) -> tuple[list[Any], list[Mapping[str, Any]]]:
+    """The pictures of messages in their order, and the messages with {"type": "image"} for each.
+
+    FormatError for a part of type image that holds no picture.
+    """
+    images: list[Any] = []
+    plain: list[Mapping[str, Any]] = []
+    for message in messages:
+        content = message.get("content") if isinstance(message, Mapping) else None
+        if not isinstance(content, list | tuple):
+            plain.append(message)
+            continue
+        parts: list[Any] = []
+        for part in content:
+            kind = part.get("type") if isinstance(part, Mapping) else None
+            if kind not in ("image", "image_url"):
+                parts.append(part)
+                continue
+            held = next((part[name] for name in _HOLDS if part.get(name) is not None), None)
+            if isinstance(held, Mapping) and "url" in held:
+                held = held["url"]
+            if held is None:
+                raise FormatError(
+                    'a message has a part {"type": "image"} without a picture; give it as "image", '
+                    '"path", "url" or "base64"'
+                )
+            images.append(_opened(held, "base64" in part))
+            parts.append({"type": "image"})
+        plain.append({**message, "content": parts})
+    return images, plain
+
+
+def _opened(held: Any, encoded: bool) -> Any:
+    """What `rl.image.load` takes of a picture in a message: data addresses are decoded."""
+    import base64
+    import binascii
+
+    if isinstance(held, str) and (encoded or held.startswith("data:")):
+        text = held.partition(",")[2] if held.startswith("data:") else held
+        try:
+            return base64.b64decode(text, validate=True)
+        except binascii.Error as error:
+            raise FormatError(f"a picture in base64 is damaged: {error}") from None
+    return held

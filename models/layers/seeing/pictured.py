@@ -1,0 +1,52 @@
+"""What pictures put in the place of tokens, as a dict of tensors that a captured step takes.
+
+rows (batch, length, width): features, where `seen` (batch, length) is true. positions (3, batch,
+length): by time, height and width, for models with sections of rotary positions. together (batch,
+length): a number that tokens share which see each other, -1 for those that see earlier ones only.
+deep (layers, batch, length, width): what is added after each of the first layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from rushlight.core import ops
+from rushlight.core.tensor.tensor import Tensor
+
+
+def replaced(x: Tensor, pictured: Mapping[str, Tensor]) -> Tensor:
+    """Embedded tokens (batch, length, width) with the rows of pictures in their places."""
+    if "rows" not in pictured:  # a part of the prompt without pictures
+        return x
+    rows = pictured["rows"].to(x.dtype)
+    out: Tensor = ops.where(pictured["seen"].unsqueeze(2), rows, x)
+    return out
+
+
+def deepened(x: Tensor, layer: int, pictured: Mapping[str, Tensor]) -> Tensor:
+    """Hidden states after a layer, with what pictures add to them."""
+    deep = pictured.get("deep")
+    return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x.dtype)
+
+
+def seen_together(
+    together: Tensor, offset: Tensor | int, keys: int, window: int | None, mask: Tensor | None
+) -> Tensor:
+    """Which keys each token sees, (batch, 1, length, keys): earlier ones, and those of its group.
+
+    offset: (batch,), the number of keys before the first token. window: the earlier keys that are
+    seen. mask: of padding, which nothing sees.
+    """
+    length = together.shape[1]
+    before = offset if isinstance(offset, int) else offset.reshape(-1, 1)
+    places = ops.arange(keys, device=together.device).unsqueeze(0)
+    own = ops.arange(length, device=together.device).unsqueeze(0) + before
+    seen = places.unsqueeze(1) <= own.unsqueeze(2)
+    if window is not None:
+        seen = seen & (places.unsqueeze(1) > own.unsqueeze(2) - window)
+    inside = (places - before).expand(together.shape[0], keys)  # among the tokens that are read now
+    group = together.gather(1, inside.clamp(0, length - 1))
+    group = ops.where((inside >= 0) & (inside < length), group, -1)
+    same = (together.unsqueeze(2) == group.unsqueeze(1)) & (together >= 0).unsqueeze(2)
+    either: Tensor = (seen | same).unsqueeze(1)
+    return either if mask is None else either & mask

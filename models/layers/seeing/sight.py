@@ -1,0 +1,58 @@
+"""Sight: what a family's file says about how its models see."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+from rushlight.core import nn
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.pictures import Picture
+from rushlight.models.image.files import Pixels
+
+# (model, the inputs of pictures by name) -> features (rows, width), of all pictures in turn; with
+# `deep` (rows, (1 + deep) * width).
+Look = Callable[[Any, Mapping[str, Tensor]], Tensor]
+
+
+class PictureProcessor(Protocol):
+    """Pixels (height, width, 3) uint8 of a picture -> what a model reads of it, and its text.
+
+    more: keyword arguments of a call, such as the number of the picture among those of the prompt.
+    """
+
+    def __call__(self, pixels: Pixels) -> Picture:
+        """The picture as the model reads it."""
+        ...
+
+
+@dataclass(frozen=True)
+class Sight:
+    """How pictures come into a language model.
+
+    token: the id of the placeholder that each row of a picture replaces. marker: the text of a
+    picture in a prompt, which the processor's text takes the place of. parts: modules beside the
+    language model, by their paths. look: makes rows of the inputs. processor: (small files,
+    config.json) -> the checkpoint's processor. deep: the number of layers after which more is added
+    to the rows. together: which tokens see each other: none, those of a "picture", or the whole
+    "prompt". sections: whether positions are by time, height and width; a picture moves those after
+    it by the larger side of its grid. merge: how many patches each side of a row has, where the
+    model's input image_grid_thw counts patches.
+    """
+
+    token: int
+    marker: str
+    parts: Mapping[str, nn.Module]
+    look: Look
+    processor: Callable[[Mapping[str, bytes], Any], PictureProcessor]
+    deep: int = 0
+    together: Literal["", "picture", "prompt"] = ""
+    sections: bool = False
+    merge: int = 1
+
+
+def grids_of(value: Any) -> list[tuple[int, int, int]]:
+    """The (time, height, width) of each picture, of a tensor or an array (pictures, 3)."""
+    rows: Sequence[Sequence[int]] = value.tolist()
+    return [(int(t), int(h), int(w)) for t, h, w in rows]
