@@ -293,24 +293,17 @@ class PictureDecoder(Decoder):
 
     def places(self, prompts: Sequence[Sequence[int]]) -> tuple[Sequence[Places], list[int]]:
         """The positions of prompts with pictures; see `CausalLM`."""
-        if not self.sight.sections:
+        keys = [[_key(t) for t in prompt] for prompt in prompts] if self.sight.sections else []
+        if not any(key is not None for row in keys for key in row):
             return super().places(prompts)
-        found: list[Places] = []
-        shifts: list[int] = []
-        for prompt in prompts:
-            keys = [_key(t) for t in prompt]
-            if not any(key is not None for key in keys):
-                found.append(None)
-                shifts.append(0)
-                continue
-            runs = (
+        made = [
+            _positions(
                 (None if key is None else self._grid(key), len(list(run)))
-                for key, run in groupby(keys)
+                for key, run in groupby(row)
             )
-            positions, end = _positions(runs)
-            found.append(positions)
-            shifts.append(end - len(prompt))
-        return found, shifts
+            for row in keys
+        ]
+        return [positions for positions, _ in made], [end - p.shape[1] for p, end in made]
 
     def _grid(self, key: int) -> Grid:
         picture = self._pictures.get(key)
