@@ -66,7 +66,7 @@ def _command(task: Task) -> Callable[..., None]:
             options[option.name] = _parsed(option, options[option.name])
         if talks:
             pipe, _ = _ready(task, given, options)
-            talk(pipe, given["model"], given["system"])
+            talk(pipe, given["model"], given["system"], given["image"] or [])
         elif task.input.kind == "audio":
             listen(task, given, lambda: _ready(task, given, options)[0])
         else:
@@ -111,7 +111,11 @@ def _input_flags(task: Task) -> dict[str, Flag]:
         }
     if task.input.kind == "messages":
         told = typer.Option(help="An instruction for the whole talk.")
-        return {"system": (Annotated[str, told], "")}
+        seen = typer.Option(help="A picture that the first message is about; repeatable.")
+        return {
+            "system": (Annotated[str, told], ""),
+            "image": (Annotated[list[Path] | None, seen], None),
+        }
     return {name: (Annotated[str, typer.Option(help=help)], _REQUIRED)}
 
 

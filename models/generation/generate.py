@@ -102,6 +102,10 @@ class CausalLM(Chatting):
         checked(chosen, self.vocab_size, self.device)
         return self._run(ids, chosen)
 
+    def stuck(self, prompt: Sequence[int], made: Sequence[int]) -> bool:
+        """Whether an answer is to end because the tokens that it `made` repeat themselves."""
+        return False
+
     def whole_pictures(self, left: list[list[int]], count: int, width: int) -> tuple[int, int]:
         """How many tokens of what is `left` the next step reads, and its width.
 
@@ -257,9 +261,11 @@ class CausalLM(Chatting):
                     yield Token(token, pieces.finish(), logprob, "eos")
                     return
                 text, hit = pieces.add(token)
-                if hit or last:
+                repeats = self.stuck(prompt, said[-count:])
+                if hit or last or repeats:
                     rest = "" if hit else pieces.finish()
-                    yield Token(token, text + rest, logprob, "stop" if hit else "length")
+                    why = "stop" if hit else "repetition" if repeats else "length"
+                    yield Token(token, text + rest, logprob, why)
                     return
                 yield Token(token, text, logprob)
                 if len(ids) > limit:

@@ -16,7 +16,8 @@ class Token:
     """One step of generation: a token, the text that it completed, and why it was the last.
 
     logprob: the logarithm of the token's probability by the model. stopped: "" for a token that is
-    not the last, else "eos", "stop" (a stop text) or "length" (max_new_tokens).
+    not the last, else "eos", "stop" (a stop text), "length" (max_new_tokens) or
+    "repetition" (an answer about pictures that repeats itself).
     """
 
     id: int

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -66,6 +66,14 @@ class PatchProcessor:
             share = math.sqrt(self.least / (height * width))
             tall, wide = (math.ceil(side * share / step) * step for side in (height, width))
         return tall, wide
+
+    def limited(self, least: int | None, most: int | None) -> PatchProcessor:
+        """The processor with other bounds of pixels; ValueError if they exclude each other."""
+        low, high = least or self.least, most or self.most
+        low = min(low, high) if least is None else low
+        if not 1 <= low <= high <= 1 << 26:
+            raise ValueError(f"min_pixels {low} and max_pixels {high}: no picture fits these")
+        return replace(self, least=low, most=high)
 
     def rows(self, height: int, width: int) -> int:
         """The rows of features of a picture of this size: its tokens in a prompt."""

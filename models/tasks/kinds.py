@@ -182,6 +182,13 @@ KINDS: dict[str, Kind] = {
         "numbers in lists", _are_numbers, {"type": "array"}, "(number | number[] | number[][])[]"
     ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
+    "asked": Kind(
+        "a text or a list of messages",
+        lambda v: _is_text(v) or _are_messages(v),
+        {"anyOf": [_STRING, _OBJECTS]},
+        "string | ChatMessage[]",
+        str,
+    ),
     "tools": Kind(
         "a list of JSON Schemas of functions, or of functions",
         _are_tools,
@@ -232,7 +239,7 @@ KINDS: dict[str, Kind] = {
         are_images,
         {"type": "object"},
         "ImageData | ImageData[]",
-        str,
+        list[str],
     ),
     "mask": Kind(
         "a boolean for each token",

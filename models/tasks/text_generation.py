@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.models.generation.chatting import check_variable, check_variables
 from rushlight.models.generation.followed import NUMBERS
+from rushlight.models.generation.pictures import plain_ids
 from rushlight.models.generation.prefill import read_ahead
 from rushlight.models.generation.sampling import CACHE_TYPES, Options
 from rushlight.models.generation.steps import Token
@@ -101,7 +102,7 @@ def answer(
     seconds = {"prefill": first - began, "decode": time.perf_counter() - first}
     return Answer(
         "".join(t.text for t in tokens),
-        ids,
+        plain_ids(ids),
         [t.id for t in tokens],
         tokens[-1].stopped,
         model.linear_in_use(options["linear"]),

@@ -129,3 +129,115 @@ def test_every_family_has_a_row() -> None:
     room = "rushlight.models.families.multimodal."
     kinds = {kind for kind, module in families().items() if module.startswith(room)}
     assert {row.config["model_type"] for row in ROWS.values()} >= kinds
+
+
+TEMPLATE = (
+    "{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{% if p.type == 'image' %}MARK{% else %}{{ p.text }}{% endif %}"
+    "{% endfor %}{% endif %}{% endfor %}[assistant]"
+)
+KNOWS_TEXTS = "{% for m in messages %}[{{ m.role }}]{{ m.content }}{% endfor %}[assistant]"
+
+
+def chatting(name: str, source: str, device: str = "cpu") -> Any:
+    """A row's model with a chat template, whose answers do not end early."""
+    from rushlight.core.io.text.template import ChatTemplate
+
+    m = model(name, device)
+    m.template = ChatTemplate(source.replace("MARK", m.sight.inline or m.sight.marker))
+    m.eos_ids = frozenset()
+    return m
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_messages_with_pictures(name: str, device: str) -> None:
+    """A chat: turn two reads its own tokens only, and the picture is encoded once."""
+    m = chatting(name, TEMPLATE, device)
+    m._session = None
+    image = table.picture(ROWS[name].sizes[0], 0)
+    looks = []
+    look = m.sight.look
+    object.__setattr__(m.sight, "look", lambda *given: (looks.append(1), look(*given))[1])
+    try:
+        ask = [{"role": "user", "content": [
+            {"type": "image", "image": image}, {"type": "text", "text": "What?"}]}]  # fmt: skip
+        pipe = rl.pipeline("chat", m)
+        first = pipe.run(ask, {"max_new_tokens": 5, "temperature": 0})
+        assert max(first.prompt_ids) < m.vocab_size and len(first.ids) == 5
+        kept = len(m._session.ids)
+        more = [*ask, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "So?"}]
+        ids = m.prompt_ids(m.chat_ids(more))
+        m._session.resume(m, ids)
+        assert len(m._session.ids) >= len(first.prompt_ids) - len("[assistant]") <= kept
+        second = pipe(more, max_new_tokens=5, temperature=0)
+        assert len(looks) == 1
+        m._session = None
+        assert pipe(more, max_new_tokens=5, temperature=0) == second
+        task = rl.pipeline("image-text-to-text", m)
+        m._session = None
+        again = task("What?", images=[image], max_new_tokens=5, temperature=0)
+        assert again == first.text
+        m.template = None
+        alone = task("What?", images=image, max_new_tokens=3, temperature=0)
+        assert alone == "".join(
+            m.generate(m.picture_prompt("What?", image), max_new_tokens=3, temperature=0)
+        )
+    finally:
+        object.__setattr__(m.sight, "look", look)
+        m.template = None
+
+
+def test_another_picture_is_another_prompt() -> None:
+    m = chatting("qwen2_vl", TEMPLATE)
+    images = [table.picture((40, 40), i) for i in range(2)]
+    prompts = [m.picture_prompt("a", image) for image in images]
+    assert prompts[0].ids == prompts[1].ids and list(prompts[0]) != list(prompts[1])
+    answers = [list(m.tokens(p, max_new_tokens=1, temperature=0)) for p in (*prompts, prompts[0])]
+    assert answers[0] == answers[2] and answers[0][0].logprob != answers[1][0].logprob
+
+
+def test_a_template_of_texts_has_the_pictures_first() -> None:
+    m = chatting("qwen2_vl", KNOWS_TEXTS)
+    image = table.picture((40, 40), 0)
+    content = [{"type": "text", "text": "hi"}, {"type": "image", "image": image}]
+    ids = m.chat_ids([{"role": "user", "content": content}])
+    assert m.tokenizer.decode(ids.ids, skip_special_tokens=False).startswith(
+        "[user]<|vision_start|><|image_pad|>"
+    )
+    m.template = None
+
+
+def test_errors_of_pictures() -> None:
+    m = chatting("qwen2_vl", TEMPLATE)
+    image = table.picture((40, 40), 0)
+    with pytest.raises(ValueError, match="1 places for pictures .* but 2 pictures are given"):
+        m.picture_prompt("a<|image_pad|>b", [image, image])
+    with pytest.raises(ValueError, match="too narrow; the longer side"):
+        m.picture_prompt("a", np.zeros((1, 4000, 3), np.uint8))
+    with pytest.raises(rl.FormatError, match="without a picture; give it as"):
+        m.chat_ids([{"role": "user", "content": [{"type": "image"}]}])
+    with pytest.raises(rl.FormatError, match="base64 is damaged"):
+        m.chat_ids([{"role": "user", "content": [{"type": "image", "base64": "%%"}]}])
+    with pytest.raises(ValueError, match="12 tokens of pictures .* 8 rows"):
+        pixels = rl.zeros(32, 96)
+        m(rl.tensor([[258] * 12]), pixels=pixels, image_grid_thw=rl.tensor([[1, 4, 8]]))
+    with pytest.raises(ValueError, match="pixels have 32 patches, but .* asks for 16"):
+        m(rl.tensor([[258] * 4]), pixels=pixels, image_grid_thw=rl.tensor([[1, 4, 4]]))
+    copied = [*m.picture_prompt("a", image)]
+    with pytest.raises(ValueError, match="is not one of the 300 tokens"):
+        next(m.tokens(copied))
+    processor, m.processor = m.processor, None
+    with pytest.raises(ValueError, match="no preprocessor_config.json"):
+        m.picture_prompt("a", image)
+    m.processor, m.template = processor, None
+    assert len(m.picture_prompt("", image, max_pixels=256).pictures[0].inputs["pixels"]) == 16
+    with pytest.raises(ValueError, match="no picture fits these"):
+        m.picture_prompt("", image, min_pixels=600, max_pixels=300)
+
+
+def test_an_answer_that_repeats_itself_ends() -> None:
+    m = model("qwen2_vl")
+    made = prompt(m, "qwen2_vl")
+    block = list(range(20))
+    assert m.stuck(made, [1, *block * 5]) and not m.stuck(made, [*block * 4, 1, *block])
+    assert not m.stuck(made, block * 4) and not m.stuck([1], block * 5)

@@ -185,6 +185,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             deep=len(tower.deep),
             sections=True,
             merge=tower.merge,
+            inline=f"<|vision_start|>{PLACE}<|vision_end|>",
         )
 
     return seeing_decoder(

@@ -35,6 +35,9 @@ from rushlight.models.layers.seeing.sight import PictureProcessor, Sight, grids_
 # The keys of a message's part that hold a picture, as transformers and others spell them.
 _HOLDS = ("image", "url", "path", "base64", "image_url")
 Grid = tuple[int, int, int]
+# A block of so many tokens that comes so many times in turn ends an answer: models that read pages
+# fall into such loops.
+_BLOCK, _TIMES = 20, 5
 
 
 class PictureDecoder(Decoder):
@@ -145,24 +148,47 @@ class PictureDecoder(Decoder):
 
     # Prompts.
 
-    def picture_prompt(self, text: str, images: Any = ()) -> PicturePrompt:
+    def picture_prompt(
+        self,
+        text: str,
+        images: Any = (),
+        *,
+        min_pixels: int | None = None,
+        max_pixels: int | None = None,
+    ) -> PicturePrompt:
         """The prompt of a text with a marker for each of the images.
 
-        images: one, or several: files, their bytes, pixels; see `rl.image.load`. ValueError where
-        the text has another number of markers, without a processor's file and without a tokenizer.
+        images: one, or several: files, their bytes, pixels; see `rl.image.load`. Where the text has
+        no marker the pictures come first. min_pixels, max_pixels: what pictures are resized to, by
+        which they have fewer or more tokens. ValueError where the text has another number of
+        markers, without a processor's file and without a tokenizer.
         """
-        return self._prompt(text, self._seen(_listed(images)), special=True)
+        pictures = self._seen(_listed(images), min_pixels, max_pixels)
+        if self.sight.marker not in text:
+            text = (self.sight.inline or self.sight.marker) * len(pictures) + text
+        return self._prompt(text, pictures, special=True)
 
-    def _seen(self, images: Sequence[Any]) -> list[Picture]:
+    def _seen(
+        self, images: Sequence[Any], least: int | None = None, most: int | None = None
+    ) -> list[Picture]:
         """The pictures as the model reads them."""
         if not images:
             return []
-        if self.processor is None:
+        kind, processor = self.config.model_type, self.processor
+        if processor is None:
             raise ValueError(
-                f"{self.config.model_type}: the checkpoint has no preprocessor_config.json, so its "
-                "pictures cannot be prepared; put the file beside config.json"
+                f"{kind}: the checkpoint has no preprocessor_config.json, so its pictures cannot "
+                "be prepared; put the file beside config.json"
             )
-        return [self.processor(load(image)) for image in images]
+        if least is not None or most is not None:
+            limited = getattr(processor, "limited", None)
+            if limited is None:
+                raise ValueError(
+                    f"{kind}: min_pixels and max_pixels are not supported: the number of a "
+                    "picture's tokens does not depend on them"
+                )
+            processor = limited(least, most)
+        return [processor(load(image)) for image in images]
 
     def _prompt(self, text: str, pictures: Sequence[Picture], special: bool) -> PicturePrompt:
         marker = self.sight.marker
@@ -172,7 +198,8 @@ class PictureDecoder(Decoder):
                 f"{self.config.model_type}: the text has {len(pieces) - 1} places for pictures "
                 f"({marker}), but {len(pictures)} pictures are given"
             )
-        whole = pieces[0] + "".join(p.text + after for p, after in zip(pictures, pieces[1:]))
+        after = zip(pictures, pieces[1:], strict=True)
+        whole = pieces[0] + "".join(picture.text + piece for picture, piece in after)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts)
@@ -189,23 +216,41 @@ class PictureDecoder(Decoder):
         takes}; `url`, `path` and `base64` in place of `image`, and parts "image_url", are taken
         too. With pictures the result is a `PicturePrompt`.
         """
+        limits = self._limits(options)
         images, plain = pictures_of(messages)
         if not images:
             return super().chat_ids(messages, **options)
-        pictures = self._seen(images)
-        encode = self.encode_text
-        text: list[str] = []
+        pictures = self._seen(images, *limits)
+        text = self._rendered(plain, options)
+        if self.sight.marker not in text:  # a template that knows texts only
+            inline = self.sight.inline or self.sight.marker
+            text = self._rendered([_as_text(message, inline) for message in plain], options)
+        return self._prompt(text, pictures, special=False)
 
-        def kept(rendered: str, *, add_special_tokens: bool) -> list[int]:
-            text.append(rendered)
+    @staticmethod
+    def _limits(options: dict[str, Any]) -> tuple[Any, Any]:
+        """min_pixels and max_pixels, taken out of the options of a chat."""
+        names = ("min_pixels", "max_pixels")
+        more = dict(options.get("chat_template_kwargs") or {})
+        least, most = (options.pop(name, None) or more.pop(name, None) for name in names)
+        if "chat_template_kwargs" in options:
+            options["chat_template_kwargs"] = more
+        return least, most
+
+    def _rendered(self, messages: Sequence[Mapping[str, Any]], options: dict[str, Any]) -> str:
+        """The text of `chat_ids`, before it is tokens."""
+        texts: list[str] = []
+
+        def kept(text: str, *, add_special_tokens: bool) -> list[int]:
+            texts.append(text)
             return [0]
 
-        self.encode_text = kept
+        self.encode_text = kept  # type: ignore[method-assign]
         try:
-            super().chat_ids(plain, **options)
+            super().chat_ids(messages, **options)
         finally:
-            self.encode_text = encode
-        return self._prompt(text[0], pictures, special=False)
+            del self.encode_text
+        return texts[0]
 
     def answer_parts(
         self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Any = None
@@ -214,6 +259,13 @@ class PictureDecoder(Decoder):
         return super().answer_parts(ids, plain_ids(prompt), tools=tools)
 
     # What generation asks.
+
+    def stuck(self, prompt: Sequence[int], made: Sequence[int]) -> bool:
+        """Whether the last tokens of an answer about pictures repeat a block; see `CausalLM`."""
+        if len(made) < _BLOCK * _TIMES or not isinstance(prompt, PicturePrompt):
+            return False
+        last = list(made[-_BLOCK * _TIMES :])
+        return last == last[:_BLOCK] * _TIMES
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
         """Token ids of a prompt; of one with pictures itself, whose pictures are read from now on.
@@ -256,7 +308,9 @@ class PictureDecoder(Decoder):
                 for j, spot in enumerate(row):
                     if spot is not None:
                         index[i, j], seen[i, j] = first[spot[0]] + spot[1], True
-            out = self._placed_rows(features[0] if len(features) == 1 else cat(features), index, seen)
+            out = self._placed_rows(
+                features[0] if len(features) == 1 else cat(features), index, seen
+            )
             if self.sight.together:
                 groups = np.full((len(left), width), -1, np.int64)
                 for i, row in enumerate(found):
@@ -401,6 +455,16 @@ def pictures_of(
             parts.append({"type": "image"})
         plain.append({**message, "content": parts})
     return images, plain
+
+
+def _as_text(message: Mapping[str, Any], inline: str) -> Mapping[str, Any]:
+    """A message whose content is one text, with `inline` for each picture, before the words."""
+    content = message.get("content")
+    if not isinstance(content, list | tuple):
+        return message
+    places = inline * sum(part == {"type": "image"} for part in content)
+    words = [part.get("text", "") for part in content if isinstance(part, Mapping)]
+    return {**message, "content": places + "".join(map(str, words))}
 
 
 def _opened(held: Any, encoded: bool) -> Any:

@@ -32,8 +32,9 @@ class Sight:
     """How pictures come into a language model.
 
     token: the id of the placeholder that each row of a picture replaces. marker: the text of a
-    picture in a prompt, which the processor's text takes the place of. parts: modules beside the
-    language model, by their paths. look: makes rows of the inputs. processor: (small files,
+    picture in a prompt, which the processor's text takes the place of. inline: what is written for
+    a picture where no chat template does; "": the marker. parts: modules beside the language model,
+    by their paths. look: makes rows of the inputs. processor: (small files,
     config.json) -> the checkpoint's processor. deep: the number of layers after which more is added
     to the rows. together: which tokens see each other: none, those of a "picture", or the whole
     "prompt". sections: whether positions are by time, height and width; a picture moves those after
@@ -50,6 +51,7 @@ class Sight:
     together: Literal["", "picture", "prompt"] = ""
     sections: bool = False
     merge: int = 1
+    inline: str = ""
 
 
 def grids_of(value: Any) -> list[tuple[int, int, int]]:
