@@ -31,13 +31,15 @@ class Picture:
 
     inputs: the model's arguments beside ids, `pixels` first. text: what stands for it in a prompt.
     size: (height, width) of the file's pixels. grid: (time, height, width) of its rows, where
-    positions go by it. features: its rows on the device, once they are computed.
+    positions go by it. read: (height, width) of the pixels that the model has, of the whole picture.
+    features: its rows on the device, once they are computed.
     """
 
     inputs: dict[str, npt.NDArray[Any]]
     text: str
     size: tuple[int, int]
     grid: tuple[int, int, int] | None = None
+    read: tuple[int, int] | None = None
     features: Tensor | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:

@@ -97,6 +97,7 @@ class PatchProcessor:
             self.place * (grid[1] * grid[2]),
             (pixels.shape[0], pixels.shape[1]),
             grid,
+            (tall, wide),
         )
 
     def _patches(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:

@@ -21,14 +21,25 @@ class ChatAnswer(Answer, AnswerParts):
 def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """Answer messages ({"role", "content"}), formatted by the checkpoint's chat template."""
     began = time.perf_counter()
-    tools = options["tools"]
+    ids, chosen = prepared(model, messages, options)
+    generated = yield from answer(model, ids, chosen, watched, began)
+    parts = model.answer_parts(generated.ids, ids, tools=options["tools"])
+    return ChatAnswer(**vars(generated), **vars(parts))
+
+
+def prepared(
+    model: Any, messages: Any, options: Mapping[str, Any]
+) -> tuple[list[int], dict[str, Any]]:
+    """The tokens of messages by the chat template, and the options of sampling.
+
+    TypeError for a variable that looks like an option of sampling.
+
+    `model` chats; `options` are the task's, checked.
+    """
     shape, chosen = divided(model.template, {k: v for k, v in options.items() if v is not None})
     for name in options.get("chat_template_kwargs") or ():
         check_variable(model.template, name)
-    ids = model.chat_ids(messages, **shape)
-    generated = yield from answer(model, ids, chosen, watched, began)
-    parts = model.answer_parts(generated.ids, ids, tools=tools)
-    return ChatAnswer(**vars(generated), **vars(parts))
+    return model.chat_ids(messages, **shape), chosen
 
 
 def _refuse(options: Mapping[str, Any]) -> None:

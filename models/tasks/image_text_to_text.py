@@ -4,12 +4,20 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.models.tasks.chat import TASK as CHAT
-from rushlight.models.tasks.chat import run as chat
+from rushlight.models.tasks.chat import ChatAnswer, prepared
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 from rushlight.models.tasks.text_generation import answer
+
+@dataclass(frozen=True)
+class PictureAnswer(ChatAnswer):
+    """A ChatAnswer, and the boxes and points that it names, in pixels of the picture."""
+
+    places: list[dict[str, Any]] = field(default_factory=list)
+
 
 _PIXELS = ("min_pixels", "max_pixels")
 
@@ -33,12 +41,24 @@ def run(model: Any, text: Any, options: Mapping[str, Any], watched: bool) -> Run
     elif model.template is not None:
         messages = [{"role": "user", "content": _content(text, pictures)}]
     else:
-        sampling = {k: v for k, v in chosen.items() if k in _SAMPLING}
         ids = model.picture_prompt(text, pictures, **limits)
-        return (yield from answer(model, ids, sampling, watched, began))
+        sampling = {k: v for k, v in chosen.items() if k in _SAMPLING}
+        return (yield from _answered(model, ids, sampling, None, watched, began))
     if limits:
         chosen["chat_template_kwargs"] = {**(chosen["chat_template_kwargs"] or {}), **limits}
-    return (yield from chat(model, messages, chosen, watched))
+    ids, sampling = prepared(model, messages, chosen)
+    return (yield from _answered(model, ids, sampling, chosen["tools"], watched, began))
+
+
+def _answered(
+    model: Any, ids: Any, sampling: Mapping[str, Any], tools: Any, watched: bool, began: float
+) -> Run:
+    """Generate after a prompt: an answer with its parts and places."""
+    generated = yield from answer(model, ids, sampling, watched, began)
+    parts = model.answer_parts(generated.ids, ids, tools=tools)
+    return PictureAnswer(
+        **vars(generated), **vars(parts), places=model.places_in(generated.ids, ids)
+    )
 
 
 def _content(words: Any, pictures: list[Any]) -> list[Any]:

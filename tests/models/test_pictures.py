@@ -241,3 +241,36 @@ def test_an_answer_that_repeats_itself_ends() -> None:
     block = list(range(20))
     assert m.stuck(made, [1, *block * 5]) and not m.stuck(made, [*block * 4, 1, *block])
     assert not m.stuck(made, block * 4) and not m.stuck([1], block * 5)
+
+
+@pytest.mark.parametrize(
+    ("text", "scale", "wanted"),
+    [
+        (
+            '```json\n[{"bbox_2d": [28, 56, 14, 112], "label": "a cat"}, {"bbox_2d": [0, 0',
+            "pixels",
+            [{"label": "a cat", "box": {"xmin": 100, "ymin": 200, "xmax": 200, "ymax": 400}}],
+        ),
+        (
+            'Here: {"point_2d": [500, 2500], "label": "nose"}.',
+            "thousandths",
+            [{"label": "nose", "point": {"x": 200, "y": 800}}],
+        ),
+        (
+            "<|object_ref_start|>dog<|object_ref_end|><|box_start|>(0,250),(1000,500)<|box_end|>",
+            "thousandths",
+            [{"label": "dog", "box": {"xmin": 0, "ymin": 200, "xmax": 400, "ymax": 400}}],
+        ),
+        (
+            "<loc0512><loc0000><loc1024><loc0256> hat ; <loc0000><loc0000><loc0001>",
+            "thousandths",
+            [{"label": "hat", "box": {"xmin": 0, "ymin": 400, "xmax": 100, "ymax": 800}}],
+        ),
+        ("(1,2),(3,4) and {\"box\": [true, 1, 2, 3]} {\"box\": [1]} {'box': [1,2,3,4]}", "pixels", []),
+    ],
+)  # fmt: skip
+def test_places_are_in_pixels_of_the_file(text: str, scale: Any, wanted: Any) -> None:
+    """A picture of 800 x 400 that the model reads as 224 x 56."""
+    from rushlight.models.generation.places import places_in
+
+    assert places_in(text, (800, 400), (224, 56), scale) == wanted

@@ -183,7 +183,9 @@ export interface EncodeOptions {
 
 export interface ChatMessage {
   role: "system" | "user" | "assistant" | "tool" | (string & {});
-  content: string;
+  /** A text, or its parts: `{ type: "text", text }` and, for models that see,
+   *  `{ type: "image", image }` with an ImageData. */
+  content: string | ({ type: string } & Record<string, unknown>)[];
   /** Whatever else the model's chat template reads, such as `tool_calls`. */
   [key: string]: unknown;
 }
@@ -206,6 +208,17 @@ export interface ChatStats extends GenerateStats {
   toolCalls: ToolCall[];
 }
 
+/** What an answer about a picture points at, in pixels of the picture. */
+export interface Place {
+  label: string;
+  box?: { xmin: number; ymin: number; xmax: number; ymax: number };
+  point?: { x: number; y: number };
+}
+
+export interface PictureStats extends ChatStats {
+  places: Place[];
+}
+
 export interface GeneratedToken {
   id: number;
   /** The text that this token completed; "" while a character is unfinished. */
@@ -219,8 +232,9 @@ export interface GenerateStats {
   generatedTokens: number;
   /** prefill: until the first token. decode: from there to the end. */
   seconds: { prefill: number; decode: number };
-  /** Why it ended: the model's end token, a stop text, or maxNewTokens. */
-  stopped: "eos" | "stop" | "length";
+  /** Why it ended: the model's end token, a stop text, maxNewTokens, or an answer about a picture
+   *  that repeats itself. */
+  stopped: "eos" | "stop" | "length" | "repetition";
 }
 
 export interface GenerateOptions {
@@ -333,6 +347,17 @@ export interface Tasks {
     output: string;
   };
   chat: { input: ChatMessage[]; options: ChatOptions; output: string };
+  "image-text-to-text": {
+    input: string | ChatMessage[];
+    /** images: what a text is about. minPixels, maxPixels: what pictures are resized to. */
+    options: Omit<ChatOptions, "onDone"> & {
+      onDone?: (stats: PictureStats) => void;
+      images?: ImageData | ImageData[];
+      minPixels?: number;
+      maxPixels?: number;
+    };
+    output: string;
+  };
   "token-classification": {
     input: string | string[];
     options: CallOptions & {

@@ -201,7 +201,7 @@ async def run(
     JavaScript's spelling.
     """
     pipe, chosen = _pipeline(number, name), given_of(options)
-    if name == "chat" or (chosen or {}).get("template"):
+    if name in ("chat", "image-text-to-text") or (chosen or {}).get("template"):
         await prepare(pipe.model)
     steps = pipe.begin(given_of(given), chosen, watched=True, page=True)
     result = await _driven(pipe.model, steps, breathe, report)

@@ -185,6 +185,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             deep=len(tower.deep),
             sections=True,
             merge=tower.merge,
+            scale="pixels" if kind == "qwen2_5_vl" else "thousandths",
             inline=f"<|vision_start|>{PLACE}<|vision_end|>",
         )
 

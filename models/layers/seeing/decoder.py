@@ -27,6 +27,7 @@ from rushlight.models.generation.pictures import (
     prompt_of,
     row_of,
 )
+from rushlight.models.generation.places import places_in
 from rushlight.models.image.files import load
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.naming import put
@@ -257,6 +258,20 @@ class PictureDecoder(Decoder):
     ) -> Any:
         """The parts of an answer's tokens; see `Chatting.answer_parts`."""
         return super().answer_parts(ids, plain_ids(prompt), tools=tools)
+
+    def places_in(self, ids: Sequence[int], prompt: Sequence[int]) -> list[dict[str, Any]]:
+        """The boxes and points that an answer's tokens name, in pixels of the prompt's picture.
+
+        See `generation/places.py`; [] for a prompt with other than one picture.
+
+        `ids` are the answer's, `prompt` is what it answers. It raises nothing.
+        """
+        if not isinstance(prompt, PicturePrompt) or len(prompt.pictures) != 1:
+            return []
+        [picture] = prompt.pictures
+        tokenizer = self.tokenizer
+        text = "" if tokenizer is None else tokenizer.decode(list(ids), skip_special_tokens=False)
+        return places_in(text, picture.size, picture.read or picture.size, self.sight.scale)
 
     # What generation asks.
 

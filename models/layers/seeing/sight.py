@@ -9,6 +9,7 @@ from typing import Any, Literal, Protocol
 from rushlight.core import nn
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.pictures import Picture
+from rushlight.models.generation.places import Scale
 from rushlight.models.image.files import Pixels
 
 # (model, the inputs of pictures by name) -> features (rows, width), of all pictures in turn; with
@@ -39,7 +40,7 @@ class Sight:
     to the rows. together: which tokens see each other: none, those of a "picture", or the whole
     "prompt". sections: whether positions are by time, height and width; a picture moves those after
     it by the larger side of its grid. merge: how many patches each side of a row has, where the
-    model's input image_grid_thw counts patches.
+    model's input image_grid_thw counts patches. scale: what the numbers of boxes in answers count.
     """
 
     token: int
@@ -52,6 +53,7 @@ class Sight:
     sections: bool = False
     merge: int = 1
     inline: str = ""
+    scale: Scale = "thousandths"
 
 
 def grids_of(value: Any) -> list[tuple[int, int, int]]:

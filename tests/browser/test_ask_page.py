@@ -1,0 +1,112 @@
+"""The ask page with a tiny model that sees: answers as natively, the picture is read once."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.site.builder.build import build
+
+pytestmark = pytest.mark.warm_start
+
+MODELS = Path(__file__).parents[1] / "models"
+SAMPLE = """async () => {
+  const { sample } = await import("../shared/opening/picture.js");
+  const seen = sample();
+  return [seen.width, seen.height, [...seen.data]];
+}"""
+TEMPLATE = (
+    "{% for m in messages %}[{{ m.role }}]{% if m.content is string %}{{ m.content }}{% else %}"
+    "{% for p in m.content %}{% if p.type == 'image' %}<|vision_start|><|image_pad|>"
+    "<|vision_end|>{% else %}{{ p.text }}{% endif %}{% endfor %}{% endif %}{% endfor %}[assistant]"
+)
+
+
+def save(folder: Path) -> Any:
+    """A folder with a tiny Qwen2-VL and a chat template; returns the model."""
+    spec = importlib.util.spec_from_file_location("picture_tests", MODELS / "test_pictures.py")
+    assert spec is not None and spec.loader is not None
+    tests = importlib.util.module_from_spec(spec)
+    sys.modules["picture_tests"] = tests
+    spec.loader.exec_module(tests)
+    tests.model("qwen2_vl").save_pretrained(folder)
+    told = {"chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(told), encoding="utf-8")
+    return rl.models.load(folder)
+
+
+def pictures(studio: Any) -> None:
+    """A question about the sample, on a desktop, and dark on a phone."""
+    folder = studio.folder / "seer"
+    save(folder)
+    for view in ({}, {"phone": True, "color_scheme": "dark"}):
+        page = studio.open("ask/?device=cpu", **view)
+        _asked(page, folder)
+        studio.rest(page)
+        studio.keep(page, "ask-phone-dark" if view else "ask-desktop", whole=bool(view))
+
+
+def _asked(page: Any, folder: Path) -> None:
+    page.click("#sample")
+    page.check("input[name=kind][value=files]", force=True)
+    page.set_input_files("#model-files", [str(f) for f in sorted(folder.iterdir())])
+    page.fill("#longest", "6")
+    page.fill("#question", "What is it?")
+    page.click("#go")
+    page.wait_for_function(
+        "document.documentElement.dataset.state === 'ready' && "
+        "document.getElementById('speed').innerText !== ''",
+        timeout=180_000,
+    )
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A site without models."""
+    out = tmp_path_factory.mktemp("asking") / "site"
+    build(out, [])
+    return out
+
+
+def test_answers_about_a_picture(pages: Any, serve: Any, bare: Path, tmp_path: Path) -> None:
+    model = save(tmp_path / "seer")
+    page = pages.open(f"{serve(bare).url}ask/?device=cpu")
+    page.fill("#question", "What is it?")
+    page.click("#go")
+    assert "no picture yet" in page.inner_text("#error")
+    page.click("#sample")
+    page.fill("#question", "")
+    page.click("#go")
+    assert "no question yet" in page.inner_text("#error")
+    _asked(page, tmp_path / "seer")
+    width, height, values = page.evaluate(SAMPLE)
+    image = np.array(values, np.uint8).reshape(height, width, 4)[:, :, :3]
+    asked = [{"role": "user", "content": [
+        {"type": "image", "image": image}, {"type": "text", "text": "What is it?"}]}]  # fmt: skip
+    first = rl.pipeline("image-text-to-text", model).run(asked, {"max_new_tokens": 6})
+    shown = page.locator("#asked .words").all_inner_texts()
+    assert shown[0] == "What is it?" and len(shown) == 2
+    wanted = page.evaluate("(text) => {const p = document.createElement('p');"
+                           "p.className = 'words'; p.textContent = text;"
+                           "const li = document.createElement('li'); li.append(p);"
+                           "document.getElementById('asked').append(li);"
+                           "const seen = p.innerText; li.remove(); return seen;}", first.text)  # fmt: skip
+    assert shown[1] == wanted
+    assert page.inner_text("#speed").startswith(
+        f"{len(first.prompt_ids)} tokens read · {len(first.ids)} written"
+    )
+    # A second question goes on from the first, whose picture is in the model's cache.
+    page.fill("#question", "Why?")
+    page.keyboard.press("Enter")
+    page.wait_for_function("document.querySelectorAll('#asked li').length === 4", timeout=180_000)
+    page.click("#clear")
+    assert page.locator("#asked li").count() == 0
+    page.set_viewport_size({"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
