@@ -69,8 +69,7 @@ def _named(text: str) -> Iterator[tuple[str, list[float], int]]:
         key = next((key for key in _KEYS if key in row), None)
         numbers = row[key] if key is not None else None
         plain = isinstance(numbers, list) and all(
-            isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e6
-            for n in numbers
+            isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e6 for n in numbers
         )
         if plain and numbers is not None and len(numbers) in (2, 4):
             words = row.get("label", row.get("text_content", row.get("text", "")))

@@ -281,7 +281,7 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
         # On an asynchronous device padded and whole rows share one capture.
         if device.backend.asynchronous or min(counts) < width:
             lengths = from_numpy(np.array(counts, np.int64)).to(device)
-        kind = (width, *sorted(pictured or ()))
+        kind: tuple[int | str, ...] = (width, *sorted(pictured or ()))
         run = captured if kind in seen else forward
         if width in usual:
             seen.add(kind)

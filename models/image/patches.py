@@ -86,7 +86,8 @@ class PatchProcessor:
         values = resize(pixels, (tall, wide), self.filter).astype(np.float32)
         values = values * np.float32(self.scale)
         if self.mean is not None and self.std is not None:
-            values = (values - np.float32(self.mean)) / np.float32(self.std)
+            mean, std = (np.asarray(v, np.float32) for v in (self.mean, self.std))
+            values = (values - mean) / std
         rows, columns = tall // self.patch, wide // self.patch
         grid = (1, rows // self.merge, columns // self.merge)
         return Picture(

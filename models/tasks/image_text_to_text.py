@@ -12,6 +12,7 @@ from rushlight.models.tasks.chat import ChatAnswer, prepared
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 from rushlight.models.tasks.text_generation import answer
 
+
 @dataclass(frozen=True)
 class PictureAnswer(ChatAnswer):
     """A ChatAnswer, and the boxes and points that it names, in pixels of the picture."""

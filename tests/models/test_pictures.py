@@ -157,7 +157,12 @@ def test_messages_with_pictures(name: str, device: str) -> None:
     image = table.picture(ROWS[name].sizes[0], 0)
     looks = []
     look = m.sight.look
-    object.__setattr__(m.sight, "look", lambda *given: (looks.append(1), look(*given))[1])
+
+    def counted(*given: Any) -> Any:
+        looks.append(1)
+        return look(*given)
+
+    object.__setattr__(m.sight, "look", counted)
     try:
         ask = [{"role": "user", "content": [
             {"type": "image", "image": image}, {"type": "text", "text": "What?"}]}]  # fmt: skip

@@ -106,7 +106,7 @@ class Vision3:
     model_type: str = "qwen3_vl_vision"
 
 
-_VISIONS = {"qwen2_vl": Vision, "qwen2_5_vl": Vision25, "qwen3_vl": Vision3}
+_VISIONS: dict[str, Any] = {"qwen2_vl": Vision, "qwen2_5_vl": Vision25, "qwen3_vl": Vision3}
 _TOKENS = {"qwen2_vl": 151655, "qwen2_5_vl": 151655, "qwen3_vl": 151655}
 
 

@@ -329,19 +329,15 @@ class PictureDecoder(Decoder):
             if self.sight.together:
                 groups = np.full((len(left), width), -1, np.int64)
                 for i, row in enumerate(found):
-                    if self.sight.together == "prompt":
-                        groups[i, : len(row)] = 0
-                    else:
-                        groups[i, : len(row)] = [
-                            keys.index(spot[0]) if spot else -1 for spot in row
-                        ]
+                    own = [keys.index(spot[0]) if spot else -1 for spot in row]
+                    groups[i, : len(row)] = 0 if self.sight.together == "prompt" else own
                 out["together"] = from_numpy(groups).to(self.device)
         if any(row is not None for row in places):
             positions = np.zeros((3, len(left), width), np.int64)
-            for i, (row, whole) in enumerate(zip(left, places, strict=True)):
+            for i, (rest, whole) in enumerate(zip(left, places, strict=True)):
                 if whole is None:
                     continue
-                begin = whole.shape[1] - len(row)
+                begin = whole.shape[1] - len(rest)
                 part = whole[:, begin : begin + count]
                 positions[:, i, : part.shape[1]] = part
             out["positions"] = from_numpy(positions).to(self.device)

@@ -100,7 +100,7 @@ class QwenTower(nn.Module):
                 f"pixels have {pixels.shape[0]} patches, but image_grid_thw {list(grids)} asks for "
                 f"{sum(t * h * w for t, h, w in grids)}"
             )
-        proj = self.patch_embed.get_submodule("proj")
+        proj: Any = self.get_submodule("patch_embed.proj")
         weight = proj.weight.reshape(spec.width, -1)
         x = ops.linear(pixels.to(weight.dtype), weight, proj.bias if spec.patch_bias else None)
         if spec.table:
@@ -126,7 +126,8 @@ class QwenTower(nn.Module):
     def _learned(self, grids: Sequence[Grid]) -> Tensor:
         """Positions of the table at the patches' places, interpolated linearly on both axes."""
         side = int(self.spec.table**0.5)
-        indices, weights = [], []
+        indices: list[npt.NDArray[Any]] = []
+        weights: list[npt.NDArray[Any]] = []
         for time, tall, wide in grids:
             rows, columns = (np.linspace(0, side - 1, n, dtype=np.float32) for n in (tall, wide))
             near = [
@@ -146,7 +147,8 @@ class QwenTower(nn.Module):
         found = self.pos_embed(from_numpy(table).to(self.pos_embed.weight.device))
         shares = np.concatenate(weights, 1).astype(np.float32)
         share = from_numpy(np.ascontiguousarray(shares)).to(found.device)
-        return (found.reshape(4, -1, self.spec.width) * share.unsqueeze(2)).sum(0)
+        learned: Tensor = (found.reshape(4, -1, self.spec.width) * share.unsqueeze(2)).sum(0)
+        return learned
 
 
 class _Block(nn.Module):
@@ -163,18 +165,21 @@ class _Block(nn.Module):
 
     def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], runs: Sequence[int]) -> Tensor:
         spec = self.spec
-        heads = self.attn.qkv(self.norm1(x)).reshape(x.shape[0], 3, spec.heads, -1)
+        attn: Any = self.get_submodule("attn")
+        mlp: Any = self.get_submodule("mlp")
+        heads = attn.qkv(self.norm1(x)).reshape(x.shape[0], 3, spec.heads, -1)
         q, k, v = (heads[:, i].transpose(0, 1).unsqueeze(0) for i in range(3))
         q, k = (ops.rope(y, *angles, interleaved=False) for y in (q, k))
         seen = attention_in_runs(q, k, v, runs)
-        x = x + self.attn.proj(seen.transpose(1, 2).reshape(x.shape[0], -1))
+        x = x + attn.proj(seen.transpose(1, 2).reshape(x.shape[0], -1))
         y, act = self.norm2(x), ACTIVATIONS[spec.act]
         if spec.gated:
-            y = self.mlp.down_proj(act(self.mlp.gate_proj(y)) * self.mlp.up_proj(y))
+            y = mlp.down_proj(act(mlp.gate_proj(y)) * mlp.up_proj(y))
         else:
-            first, last = (self.mlp.get_submodule(name) for name in spec.mlp)
+            first, last = (mlp.get_submodule(name) for name in spec.mlp)
             y = last(act(first(y)))
-        return x + y
+        out: Tensor = x + y
+        return out
 
 
 class _Merger(nn.Module):
