@@ -109,6 +109,13 @@ class CausalLM(Chatting):
         """
         return count, width
 
+    def kept(self, common: int, whole: bool) -> int:
+        """How many of the `common` tokens, which a cache and a prompt begin with, can be kept.
+
+        whole: whether the prompt is the one that the cache began with.
+        """
+        return common
+
     def pictured(
         self, left: list[list[int]], count: int, width: int, places: Sequence[Places]
     ) -> Pictured:

@@ -184,6 +184,7 @@ class ChatSession(DecodeSession):
             if a != b:
                 break
             common += 1
+        common = model.kept(common, common == len(ids) - 1 == self.first - 1)
         self.restart(0 if self.cache.cannot_truncate(common) else common)
         self.first = self.first if self.ids else len(ids)
         self.expect(model, [len(ids)])

@@ -39,7 +39,8 @@ class Row:
     """A row. kind: the class of transformers. config: config.json. special: the texts of special
     tokens, whose ids begin at 256. processor: class and settings of the processor of pictures;
     whole: class and settings of the processor that has it, and its arguments. sizes: height and
-    width of each picture. text: a prompt with their markers.
+    width of each picture. text: a prompt with their markers. nested: pictures are given to the
+    reference as those of one prompt.
     """
 
     kind: str
@@ -50,6 +51,7 @@ class Row:
     text: str
     sizes: tuple[tuple[int, int], ...] = ((30, 40), (50, 21))
     tokens: dict[str, str] = field(default_factory=dict)
+    nested: bool = False
 
 
 def tokenizer_json(special: tuple[str, ...]) -> bytes:

@@ -75,7 +75,7 @@ def test_prompts_and_pixels_agree(name: str) -> None:
         label = "pixels" if label == "pixel_values" else label
         if label not in inputs:  # what the model does not read
             continue
-        values, wanted = inputs[label].numpy(), t.numpy()
+        values, wanted = inputs[label].numpy(), t.to(inputs[label].dtype).numpy()
         wanted = wanted.reshape(values.shape)
         if label == "pixels":
             step = np.abs(np.diff(np.unique(np.round(wanted, 5)))).min() if wanted.size else 0.0
@@ -91,7 +91,7 @@ def inputs_of(m: Any, name: str, golden: Any) -> dict[str, Any]:
     for label in made:
         key = f"input:{'pixel_values' if label == 'pixels' else label}"
         if key in golden:
-            out[label] = golden[key].reshape(*made[label].shape)
+            out[label] = golden[key].reshape(*made[label].shape).to(made[label].dtype)
     return {label: t.to(m.device) for label, t in out.items()}
 
 
@@ -100,7 +100,8 @@ def test_logits_agree(name: str) -> None:
     golden, m = load_safetensors(DATA / f"{name}.safetensors"), model(name)
     with rl.no_grad():
         logits = m(golden["ids"], **inputs_of(m, name, golden))
-        close(logits.numpy()[:, :, ::5], golden["logits"].numpy())
+        step = -(-logits.shape[1] // golden["logits"].shape[1])
+        close(logits.numpy()[:, ::step, ::5], golden["logits"].numpy())
         plain = m.prompt_ids("A text alone.")
         close(m(rl.tensor([plain])).numpy()[:, :, ::5], golden["text"].numpy())
 
