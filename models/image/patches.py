@@ -74,7 +74,7 @@ class PatchProcessor:
     def __call__(self, pixels: Pixels, alone: bool = True) -> Picture:
         """What a model reads of pixels (height, width, 3) uint8."""
         tall, wide = self.target(*pixels.shape[:2])
-        values = resize(pixels, (tall, wide), self.filter).astype(np.float32)
+        values = resize(pixels, (tall, wide), self.filter, True).astype(np.float32)
         values = values * np.float32(self.scale)
         if self.mean is not None and self.std is not None:
             values = (values - np.float32(self.mean)) / np.float32(self.std)

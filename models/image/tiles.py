@@ -34,7 +34,7 @@ class Steps:
 
     def resized(self, pixels: Pixels, size: Size) -> Pixels:
         """Pixels (height, width, 3) at another size."""
-        return pixels if pixels.shape[:2] == size else resize(pixels, size, self.filter)
+        return pixels if pixels.shape[:2] == size else resize(pixels, size, self.filter, True)
 
     def numbers(self, pixels: Pixels) -> Floats:
         """Normalized pixels (height, width, 3)."""
@@ -196,31 +196,48 @@ def nearest_grid(height: int, width: int, tile: Size, least: int, most: int) -> 
     return best
 
 
-def by_ratio(tile: Size, least: int, most: int, whole: bool = True) -> Callable[[Steps, Pixels], Cut]:
-    """Cuts as InternVL does: tiles of the nearest ratio, and after several the whole picture."""
+def by_scale(height: int, width: int, tile: Size, least: int, most: int) -> Size:
+    """(rows, columns) of the tiles that need least enlarging, or else least shrinking (Cohere)."""
+    grids = sorted(
+        ((w, h) for w in range(1, most + 1) for h in range(1, most + 1) if w * h <= most),
+        key=lambda grid: grid[0] * grid[1],
+    )
+    scales = [min(w * tile[0] / width, h * tile[0] / height) for w, h in grids]
+    enough = [scale for scale in scales if scale >= 1]
+    columns, rows = grids[scales.index(min(enough) if enough else max(scales))]
+    return rows, columns
+
+
+def ratio_settings(
+    said: Settings,
+    side: int,
+    crops: bool | None,
+    find: Callable[[int, int, Size, int, int], Size] | None = None,
+) -> Callable[[Steps, Pixels], Cut]:
+    """How a file says that pictures are cut into tiles, after which the whole picture follows.
+
+    find: the grid of tiles, `nearest_grid` if not given. crops: whether pictures are cut where the
+    file does not say it; None: they are, whatever it says. FormatError for limits that leave no
+    number of tiles.
+    """
+    size = said.values.get("size") or side
+    tile = said.pair("size", size if isinstance(size, Mapping) else [size, size])
+    least, most = said.whole("min_patches", 1), said.whole("max_patches", 12)
+    if least > most or most > 1024:
+        raise FormatError(f"{said.name}: min_patches {least} and max_patches {most} fit no tiles")
+    cuts = crops is None or said.flag("crop_to_patches", crops)
+    find = nearest_grid if find is None else find
 
     def cut(steps: Steps, pixels: Pixels) -> Cut:
         rows, columns = (1, 1)
-        if most > 1:
-            rows, columns = nearest_grid(pixels.shape[0], pixels.shape[1], tile, least, most)
+        if most > 1 and cuts:
+            rows, columns = find(pixels.shape[0], pixels.shape[1], tile, least, most)
         tiles = split(steps.resized(pixels, (tile[0] * rows, tile[1] * columns)), rows, columns)
-        if whole and len(tiles) > 1:
+        if len(tiles) > 1:
             tiles.append(steps.resized(pixels, tile))
         return Cut(tiles, rows, columns)
 
     return cut
-
-
-def ratio_settings(
-    said: Settings, side: int, crops: bool, limits: Size = (1, 12)
-) -> Callable[[Steps, Pixels], Cut]:
-    """`by_ratio` as a file says it; FormatError for limits that leave no number of tiles."""
-    size = said.values.get("size") or side
-    tile = said.pair("size", size if isinstance(size, Mapping) else [size, size])
-    least, most = (said.whole(k, n) for k, n in zip(("min_patches", "max_patches"), limits))
-    if least > most or most > 1024:
-        raise FormatError(f"{said.name}: min_patches {least} and max_patches {most} fit no tiles")
-    return by_ratio(tile, least, most if said.flag("crop_to_patches", crops) else 1)
 
 
 def kept_ratio(height: int, width: int, within: Size) -> Size:

@@ -103,7 +103,8 @@ def test_logits_agree(name: str) -> None:
         step = -(-logits.shape[1] // golden["logits"].shape[1])
         close(logits.numpy()[:, ::step, ::5], golden["logits"].numpy())
         plain = m.prompt_ids("A text alone.")
-        close(m(rl.tensor([plain])).numpy()[:, :, ::5], golden["text"].numpy())
+        if ROWS[name].alone:
+            close(m(rl.tensor([plain])).numpy()[:, :, ::5], golden["text"].numpy())
 
 
 @pytest.mark.parametrize("name", ROWS)

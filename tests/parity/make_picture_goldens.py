@@ -86,7 +86,8 @@ def processor_of(row: Any, folder: Path) -> Any:
     name, more = row.whole
     kind = _class(name)
     kind.check_argument_for_proper_class = lambda *given: None  # a part of video is left out
-    return kind(image_processor=pictures, tokenizer=tokenizer, **more)
+    videos = {} if not row.videos else {"video_processor": _class(row.videos)()}
+    return kind(image_processor=pictures, tokenizer=tokenizer, **videos, **more)
 
 
 def make(name: str) -> None:
@@ -98,7 +99,7 @@ def make(name: str) -> None:
         processor = processor_of(row, folder)
         images = [Image.fromarray(TABLE.picture(size, i)) for i, size in enumerate(row.sizes)]
         given = [images] if row.nested else images
-        told = processor(text=[row.text], images=given, return_tensors="pt")
+        told = processor(text=[row.text], images=given, return_tensors="pt", **row.call)
         plain = processor.tokenizer("A text alone.", return_tensors="pt")
     if told["pixel_values"].numel() > MOST:  # the model is given what is stored
         told["pixel_values"] = told["pixel_values"].half().float()
@@ -125,4 +126,9 @@ def make(name: str) -> None:
 
 if __name__ == "__main__":
     for chosen in sys.argv[1:] or TABLE.rows():
-        make(chosen)
+        try:
+            make(chosen)
+        except Exception:  # the others are made all the same
+            import traceback
+
+            print(chosen, *traceback.format_exc().splitlines()[-6:], sep="\n")

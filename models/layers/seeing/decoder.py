@@ -97,6 +97,8 @@ class PictureDecoder(Decoder):
             pictured = self._pictured_of(ids, {"pixels": pixels, **more}, attention_mask)
         elif more:
             raise TypeError(f"{self.config.model_type}: {', '.join(more)} without pixels")
+        elif pictured is None and cache is None and self.sight.together == "prompt":
+            pictured = self._groups(np.ones((ids.shape[0], ids.shape[1]), np.bool_))
         return super().forward(
             ids,
             cache,
@@ -139,7 +141,7 @@ class PictureDecoder(Decoder):
         kind = self.sight.together
         if not kind:
             return {}
-        groups = np.where(seen.any(1, keepdims=True), np.zeros(seen.shape, np.int64), -1)
+        groups = np.zeros(seen.shape, np.int64)
         if kind == "picture":
             begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
             groups = np.where(seen, begins.cumsum(1), -1)
@@ -253,7 +255,7 @@ class PictureDecoder(Decoder):
             return count, width
         grown = count
         for row in left:
-            if any(row_of(t) for t in row) and self.sight.together == "prompt":
+            if self.sight.together == "prompt":
                 grown = max(grown, len(row))
             while 0 < grown < len(row) and row_of(row[grown]) and row_of(row[grown - 1]):
                 grown += 1
@@ -269,19 +271,23 @@ class PictureDecoder(Decoder):
         """What pictures put in the place of the next tokens of each row; see `CausalLM`."""
         found = [[row_of(t) for t in row[:count]] for row in left]
         any_seen = any(spot is not None for row in found for spot in row)
-        if not any_seen and all(row is None for row in places):
+        prefix = self.sight.together == "prompt"
+        if not any_seen and not prefix and all(row is None for row in places):
             return None
         out: dict[str, Tensor] = {}
+        seen = np.zeros((len(left), width), np.bool_)
         if any_seen:
             keys = list(dict.fromkeys(spot[0] for row in found for spot in row if spot))
             features = [self._features(key) for key in keys]
             first = dict(zip(keys, np.cumsum([0, *(len(f) for f in features)]), strict=False))
-            index, seen = np.zeros((len(left), width), np.int64), np.zeros((len(left), width), bool)
+            index = np.zeros((len(left), width), np.int64)
             for i, row in enumerate(found):
                 for j, spot in enumerate(row):
                     if spot is not None:
                         index[i, j], seen[i, j] = first[spot[0]] + spot[1], True
-            out = self._placed_rows(features[0] if len(features) == 1 else cat(features), index, seen)
+            table = features[0] if len(features) == 1 else cat(features)
+            out = self._placed_rows(table, index, seen)
+        if any_seen or prefix:
             out |= self._groups(seen, [len(row) for row in found])
         if any(row is not None for row in places):
             positions = np.zeros((3, len(left), width), np.int64)

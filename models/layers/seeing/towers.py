@@ -98,16 +98,13 @@ class Tower(nn.Module):
         elif names.positions:
             put_parameter(self, names.positions, 1, count, width)
         if names.before:
-            put(self, names.before, self._norm())
+            norm = nn.RMSNorm if spec.layer.rms else nn.LayerNorm
+            put(self, names.before, norm(width, spec.layer.eps))
         put(self, names.layers, nn.ModuleList(Layer(spec.layer) for _ in range(spec.layers)))
         if names.last:
-            put(self, names.last, self._norm())
+            put(self, names.last, nn.LayerNorm(width, spec.layer.eps))
         if spec.head:
             self.head = AttentionPool(spec.layer)
-
-    def _norm(self) -> nn.Module:
-        layer = self.spec.layer
-        return (nn.RMSNorm if layer.rms else nn.LayerNorm)(layer.width, layer.eps)
 
     def forward(
         self, pixels: Tensor, grid: tuple[int, int] | None = None, depth: int | None = None
@@ -411,20 +408,36 @@ def shuffled(x: Tensor, factor: int) -> Tensor:
 
 
 class TwoProducts(nn.Module):
-    """linear_2(act(linear_1(x))), after a norm with the name `norm` where there is one."""
+    """linear_2(act(linear_1(x))), after a norm with the name `norm` where there is one.
+
+    halved: the first product gives two halves, act(second) * first.
+    """
 
     def __init__(
-        self, given: int, inner: int, out: int, act: str, bias: bool = True, norm: str = ""
+        self,
+        given: int,
+        inner: int,
+        out: int,
+        act: str,
+        bias: bool = True,
+        norm: str = "",
+        eps: float = 1e-5,
+        halved: bool = False,
     ) -> None:
         choose("projector_hidden_act", act, tuple(ACTIVATIONS))
-        self.act, self.normed = ACTIVATIONS[act], norm
+        self.act, self.normed, self.halved = ACTIVATIONS[act], norm, halved
         if norm:
-            put(self, norm, nn.LayerNorm(given, 1e-5))
+            put(self, norm, nn.LayerNorm(given, eps))
         self.linear_1 = nn.Linear(given, inner, bias)
-        self.linear_2 = nn.Linear(inner, out, bias)
+        self.linear_2 = nn.Linear(inner // 2 if halved else inner, out, bias)
 
     def forward(self, x: Tensor) -> Tensor:
-        x = self.get_submodule(self.normed)(x) if self.normed else x
-        out: Tensor = self.linear_2(self.act(self.linear_1(x)))
+        """(..., given) -> (..., out)."""
+        x = self.linear_1(self.get_submodule(self.normed)(x) if self.normed else x)
+        if self.halved:
+            first, second = x.chunk(2, -1)
+            x = self.act(second) * first
+        else:
+            x = self.act(x)
+        out: Tensor = self.linear_2(x)
         return out
-
