@@ -65,7 +65,7 @@ class Batch(DecodeSession):
         """Prefill the prompts; returns the sampler's picks after them, (rows, 3)."""
         after: dict[int, Tensor] = {}
         while any(left := [row.ids[row.held :] for row in self.rows]):
-            counts, logits = self.take(model, left)
+            counts, logits = self.take(model, left, [row.held for row in self.rows])
             for i, count in enumerate(counts):
                 if count:
                     self.rows[i].held += count

@@ -35,6 +35,7 @@ class CausalLM(Chatting):
 
     rotary = Rotary(())
     followed = Followed({}, 0)
+    reads_at_once = False  # whether a prompt must be read in one step
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -113,13 +114,25 @@ class CausalLM(Chatting):
         """
         return count, width
 
+    def kept(self, common: int, whole: bool) -> int:
+        """How many of the `common` tokens, which a cache and a prompt begin with, can be kept.
+
+        whole: whether the prompt is the one that the cache began with.
+        """
+        return common
+
     def pictured(
-        self, left: list[list[int]], count: int, width: int, places: Sequence[Places]
+        self,
+        left: list[list[int]],
+        done: list[int],
+        count: int,
+        width: int,
+        places: Sequence[Places],
     ) -> Pictured:
         """What pictures put in the place of the next `count` tokens of each row, if they do.
 
-        left: the tokens that each row has still to read. width: of the step. places: as `places`
-        gives them. Models that see define it.
+        left: the next tokens of each row. done: how many it has read. width: of the step. places:
+        as `places` gives them. Models that see define it.
         """
         return None
 

@@ -31,7 +31,7 @@ class Picture:
 
     inputs: the model's arguments beside ids, `pixels` first. text: what stands for it in a prompt.
     size: (height, width) of the file's pixels. grid: (time, height, width) of its rows, where
-    positions go by it. read: (height, width) of the pixels that the model has, of the whole picture.
+    positions go by it. read: (height, width) of the whole picture's pixels as the model has them.
     features: its rows on the device, once they are computed.
     """
 
@@ -72,14 +72,30 @@ class PicturePrompt(list[int]):
         return plain_ids(self)
 
     def inputs(self, device: Any = "cpu") -> dict[str, Tensor]:
-        """What a model's call takes beside ids: `pixels` and more, of all pictures."""
+        """What a model's call takes beside ids: `pixels` and more, of all pictures.
+
+        Pictures of several sizes are filled up with zeros to the largest.
+        """
         from rushlight.core.tensor.tensor import from_numpy
 
         names = self.pictures[0].inputs if self.pictures else {}
         return {
-            name: from_numpy(np.concatenate([p.inputs[name] for p in self.pictures])).to(device)
+            name: from_numpy(_joined([p.inputs[name] for p in self.pictures])).to(device)
             for name in names
         }
+
+
+def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    """Arrays one after another, filled up with zeros at the end of all other dims."""
+    sides = [max(sizes) for sizes in zip(*(a.shape[1:] for a in arrays), strict=True)]
+    return np.concatenate(
+        [
+            np.pad(
+                a, [(0, 0), *((0, most - n) for n, most in zip(a.shape[1:], sides, strict=True))]
+            )
+            for a in arrays
+        ]
+    )
 
 
 def row_of(token: int) -> tuple[int, int] | None:

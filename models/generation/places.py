@@ -1,8 +1,8 @@
 """Boxes and points that an answer about a picture names, in pixels of the picture.
 
 Three forms: objects of JSON with `bbox_2d` or `point_2d` (Qwen2.5-VL, Qwen3-VL and others), pairs
-(x, y) between <|box_start|> and <|box_end|> (Qwen2-VL), and tokens <loc0000> to <loc1023> of y and x
-(PaliGemma).
+(x, y) between <|box_start|> and <|box_end|> (Qwen2-VL), and tokens <loc0000> to <loc1023> of y and
+x (PaliGemma).
 """
 
 from __future__ import annotations

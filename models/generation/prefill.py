@@ -19,11 +19,12 @@ def read_ahead(
     """Read a prompt `chunk` tokens at a time and yield the number of tokens read so far.
 
     A later `model.tokens` of the same prompt starts at once. Callers use this to check for a stop
-    or to show progress during a long prompt. A prompt past the context is left to `tokens`.
+    or to show progress during a long prompt. A prompt past the context, or one that must be read at
+    once, is left to `tokens`.
     linear, cache_type: as in `sampling.Options`.
     """
     ids = model.prompt_ids(prompt)
-    if len(ids) >= model.context_length:
+    if len(ids) >= model.context_length or model.reads_at_once:
         return
     session = model._resume(ids, linear, cache_type)
     session.activation_precision = linear
@@ -35,6 +36,9 @@ def read_ahead(
         yield len(session.ids)
         while (done := len(session.ids)) < len(ids) - 1:
             end = min(done + chunk, len(ids) - 1)
+            end = done + model.whole_pictures([ids[done:]], end - done, 0)[0]
+            if end == len(ids):
+                return
             while len(session.ids) < end:
                 session.read(model, ids[len(session.ids) : end])
             yield end

@@ -135,10 +135,13 @@ class DecodeSession:
         self.cache.recount(before, 1)
         return picked
 
-    def take(self, model: CausalLM, left: list[list[int]]) -> tuple[list[int], Tensor]:
+    def take(
+        self, model: CausalLM, left: list[list[int]], done: list[int]
+    ) -> tuple[list[int], Tensor]:
         """Prefill the first tokens of what is `left` of each row, padded on the right.
 
-        Returns how many tokens of each row were read, and the logits (rows, vocab) after them.
+        done: how many tokens of its prompt each row has read. Returns how many tokens of each row
+        were read now, and the logits (rows, vocab) after them.
         """
         count, width = cut(self.cache, max(map(len, left)), self.software)
         count, width = model.whole_pictures(left, count, width)
@@ -146,7 +149,7 @@ class DecodeSession:
         self.cache.reserve(width)
         before = self.cache.counts
         with self._mode():
-            pictured = model.pictured(left, count, width, self.places)
+            pictured = model.pictured(left, done, count, width, self.places)
             logits = self._read(model, list(map(plain_ids, parts)), width, pictured)
         self.cache.recount(before, count)
         return [len(tokens) for tokens in parts], logits
@@ -184,6 +187,7 @@ class ChatSession(DecodeSession):
             if a != b:
                 break
             common += 1
+        common = model.kept(common, common == len(ids) - 1 == self.first - 1)
         self.restart(0 if self.cache.cannot_truncate(common) else common)
         self.first = self.first if self.ids else len(ids)
         self.expect(model, [len(ids)])
@@ -214,7 +218,7 @@ class ChatSession(DecodeSession):
 
     def read(self, model: CausalLM, part: list[int]) -> Tensor:
         """Prefill the first tokens of `part` in one step; returns the logits (1, vocab) after."""
-        (count,), logits = self.take(model, [part])
+        (count,), logits = self.take(model, [part], [len(self.ids)])
         self.ids.extend(part[:count])
         return logits
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.errors import FormatError
-from rushlight.models.config_schema import parse_object
 from rushlight.models.generation.pictures import Picture
 from rushlight.models.image.files import Pixels
-from rushlight.models.image.preprocessor_config import CLIP, FILES
+from rushlight.models.image.preprocessor_config import CLIP
 from rushlight.models.image.resize import resize
-from rushlight.models.image.settings import Settings
+from rushlight.models.image.tiles import stored_settings
 
 _STEEPEST = 200  # the largest ratio of the sides
 
@@ -80,10 +78,10 @@ class PatchProcessor:
         tall, wide = self.target(height, width)
         return (tall // (self.patch * self.merge)) * (wide // (self.patch * self.merge))
 
-    def __call__(self, pixels: Pixels) -> Picture:
+    def __call__(self, pixels: Pixels, alone: bool = True) -> Picture:
         """What a model reads of pixels (height, width, 3) uint8."""
         tall, wide = self.target(*pixels.shape[:2])
-        values = resize(pixels, (tall, wide), self.filter).astype(np.float32)
+        values = resize(pixels, (tall, wide), self.filter, True).astype(np.float32)
         values = values * np.float32(self.scale)
         if self.mean is not None and self.std is not None:
             mean, std = (np.asarray(v, np.float32) for v in (self.mean, self.std))
@@ -118,16 +116,8 @@ def patch_processor(
 
     place: the text of one row of features. FormatError for values that are out of range.
     """
-    values: Mapping[str, Any] = {}
-    name = FILES[1]
-    for name in FILES:
-        if name in files:
-            stored = parse_object(name, files[name])
-            inner = stored.get("image_processor", stored if name == FILES[1] else None)
-            if isinstance(inner, dict):
-                values = inner
-                break
-    said = Settings(values, name)
+    said = stored_settings(files)
+    values, name = said.values, said.name
     size = values.get("size") or {}
     if not isinstance(size, Mapping):
         raise said.bad("size", size)

@@ -16,6 +16,7 @@ FILTERS = ("nearest", "lanczos", "bilinear", "bicubic", "box", "hamming")  # Pil
 # the first and last pixels stay where they are.
 NARROW = ("opencv", "corners")
 MOST_SIDE = 1 << 16
+_ONE = 1 << 22
 
 
 def _lanczos(x: Array) -> Array:
@@ -77,12 +78,15 @@ def _weights(old: int, new: int, filter: str) -> tuple[Array, Array]:
     return low, weights
 
 
-def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Array:
+def resize(
+    image: Array, size: tuple[int, int], filter: str = "bilinear", shorter: bool = False
+) -> Array:
     """An image (height, width, channels) of uint8 or floats at another size (height, width).
 
     filter: one of FILTERS. Bytes are rounded after each axis, the width first, as in Pillow's
-    Image.resize, to which they are equal within 1; of "opencv" they are equal to cv2.resize's
-    within 1, and almost all of them equal. ValueError for another filter or size.
+    Image.resize, to which they are equal. shorter: as in Pillow 13, which begins with the height
+    where it shrinks and leaves less of the image than the width would. Bytes of "opencv" are equal
+    to cv2.resize's within 1, and almost all of them equal. ValueError for another filter or size.
     """
     if filter not in FILTERS + NARROW:
         raise ValueError(
@@ -95,7 +99,9 @@ def resize(image: Array, size: tuple[int, int], filter: str = "bilinear") -> Arr
         )
     if filter == "opencv" and image.dtype == np.uint8:
         return _opencv(image, size)
-    for axis in (1, 0):
+    height, width = image.shape[:2]
+    down_first = shorter and size[0] < height and size[0] * width < height * size[1]
+    for axis in (0, 1) if down_first else (1, 0):
         old, new = image.shape[axis], size[axis]
         if filter == "nearest":
             nearest = np.minimum(((np.arange(new) + 0.5) * old / new).astype(np.int64), old - 1)
@@ -131,14 +137,15 @@ def _along(image: Array, axis: int, low: Array, weights: Array) -> Array:
     shape = [1] * image.ndim
     shape[axis] = len(low)
     # Taps in turn: each is one pass over the result.
-    total: Array = np.zeros((*image.shape[:axis], len(low), *image.shape[axis + 1 :]), np.float32)
+    whole = image.dtype == np.uint8  # Pillow's weights of bytes have 22 bits
+    scaled = np.trunc(weights * _ONE + np.copysign(0.5, weights)) if whole else weights
+    scaled = scaled.astype(np.int32 if whole else np.float32)
+    size = (*image.shape[:axis], len(low), *image.shape[axis + 1 :])
+    total: Array = np.full(size, _ONE // 2 if whole else 0, scaled.dtype)
     for tap in range(taps):
         tap_values = image.take(np.minimum(low + tap, old - 1), axis)
-        total += tap_values * weights[:, tap].astype(np.float32).reshape(shape)
-    if image.dtype == np.uint8:
-        rounded: Array = np.clip(np.floor(total + 0.5), 0, 255).astype(np.uint8)
-        return rounded
-    return total
+        total += tap_values * scaled[:, tap].reshape(shape)
+    return np.clip(total >> 22, 0, 255).astype(np.uint8) if whole else total
 
 
 def smoothed(image: Array, size: tuple[int, int]) -> Array:

@@ -20,7 +20,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
 from rushlight.models.layers.positions.scores import alibi, query_temperature, same_chunk
-from rushlight.models.layers.seeing.pictured import seen_together
+from rushlight.models.layers.seeing.pictured import groups_of, seen_together
 
 
 @dataclass(frozen=True)
@@ -233,8 +233,9 @@ class Attention(nn.Module):
         if spec.index is not None:
             mask = self.indexer.chosen(x, more[0], offset, context)
         causal, window = spec.causal, spec.window
-        if context.pictured is not None and "together" in context.pictured:
-            mask = seen_together(context.pictured["together"], offset, keys, window, mask)
+        pictured = context.pictured
+        if pictured is not None and groups_of(pictured) is not None:
+            mask = seen_together(pictured, offset, keys, window, mask)
             causal, window = False, None
         y = ops.attention(
             q,

@@ -39,7 +39,10 @@ class Row:
     """A row. kind: the class of transformers. config: config.json. special: the texts of special
     tokens, whose ids begin at 256. processor: class and settings of the processor of pictures;
     whole: class and settings of the processor that has it, and its arguments. sizes: height and
-    width of each picture. text: a prompt with their markers.
+    width of each picture. text: a prompt with their markers. nested: pictures are given to the
+    reference as those of one prompt. call: further arguments there. videos: the class that the
+    reference's processor needs beside. alone: whether a text without pictures gives the reference's
+    numbers too.
     """
 
     kind: str
@@ -50,6 +53,10 @@ class Row:
     text: str
     sizes: tuple[tuple[int, int], ...] = ((30, 40), (50, 21))
     tokens: dict[str, str] = field(default_factory=dict)
+    nested: bool = False
+    call: dict[str, Any] = field(default_factory=dict)
+    videos: str = ""
+    alone: bool = True
 
 
 def tokenizer_json(special: tuple[str, ...]) -> bytes:

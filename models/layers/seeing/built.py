@@ -22,31 +22,32 @@ def seeing_decoder(
     known: Any,
     sight: Callable[[DecoderSpec], Sight],
     change: Callable[[DecoderSpec], DecoderSpec] | None = None,
+    base: str = "model.language_model",
+    text: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
 ) -> PictureDecoder:
     """The model of a checkpoint of texts with pictures, on the meta device.
 
     known: the family's Config of `config`. sight: what it sees by, given the description of its
-    language model. change: of that description. FormatError for a language model that is none of
-    the families here.
+    language model. change: of that description. base: where its modules are. text: a change of
+    the configuration within. FormatError for a language model that is none of the families here.
     """
-    text = language_model_of(config, families())
-    if text is None:
+    within = language_model_of(config, families())
+    if within is None:
         inner = config.get("text_config")
         kind = inner.get("model_type") if isinstance(inner, Mapping) else None
         raise FormatError(
             f"config.json: text_config: model_type {brief(kind)} is not supported in a model of "
             f"texts with pictures ({config['model_type']})"
         )
-    text.pop("architectures", None)
-    decoder = family_of(text["model_type"], "config.json: text_config: model_type").build(
-        text, names
-    )
+    within.pop("architectures", None)
+    within = within if text is None else text(within)
+    kind = within["model_type"]
+    decoder = family_of(kind, "config.json: text_config: model_type").build(within, names)
     if not isinstance(decoder, Decoder):
         raise FormatError(
-            f"config.json: text_config: {text['model_type']} is no decoder, which "
-            f"{config['model_type']} needs"
+            f"config.json: text_config: {kind} is no decoder, which {config['model_type']} needs"
         )
-    spec = replace(decoder.spec, names=replace(decoder.spec.names, base="model.language_model"))
+    spec = replace(decoder.spec, names=replace(decoder.spec.names, base=base))
     if change is not None:
         spec = change(spec)
     return PictureDecoder(known, spec, sight(spec))
@@ -84,3 +85,15 @@ def renaming(*prefixes: tuple[str, str]) -> Callable[[Mapping[str, Tensor]], dic
         return renamed
 
     return rename
+
+
+# Those of LLaVA and its kin: as the hub has them, and as transformers 5 saves them.
+LLAVA_NAMES = renaming(
+    ("language_model.lm_head.", "lm_head."),
+    ("language_model.model.", "model.language_model."),
+    ("language_model.", "model.language_model."),
+    ("model.vision_tower.vision_model.", "model.vision_tower."),
+    ("vision_tower.vision_model.", "model.vision_tower."),
+    *((f"{name}", f"model.{name}") for name in ("vision_tower.", "multi_modal_projector.",
+                                                "image_newline")),
+)  # fmt: skip

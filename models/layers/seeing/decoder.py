@@ -32,6 +32,7 @@ from rushlight.models.image.files import load
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.seeing.sight import PictureProcessor, Sight, grids_of
+from rushlight.models.layers.vision.transformer import put_parameter
 
 # The keys of a message's part that hold a picture, as transformers and others spell them.
 _HOLDS = ("image", "url", "path", "base64", "image_url")
@@ -54,8 +55,11 @@ class PictureDecoder(Decoder):
     def __init__(self, config: Any, spec: DecoderSpec, sight: Sight) -> None:
         super().__init__(config, spec)
         self.sight = sight
-        for path, module in sight.parts.items():
-            put(self, path, module)
+        for path, part in sight.parts.items():
+            if isinstance(part, nn.Module):
+                put(self, path, part)
+            else:
+                put_parameter(self, path, *part)
         # By their keys, those of prompts that are still held.
         self._pictures: WeakValueDictionary[int, Picture] = WeakValueDictionary()
 
@@ -97,6 +101,8 @@ class PictureDecoder(Decoder):
             pictured = self._pictured_of(ids, {"pixels": pixels, **more}, attention_mask)
         elif more:
             raise TypeError(f"{self.config.model_type}: {', '.join(more)} without pixels")
+        elif pictured is None and cache is None and self.sight.together == "prompt":
+            pictured = self._groups(np.ones((ids.shape[0], ids.shape[1]), np.bool_))
         return super().forward(
             ids,
             cache,
@@ -130,9 +136,21 @@ class PictureDecoder(Decoder):
                 kinds = [merged if is_seen else None for is_seen in seen[row][real[row]]]
                 positions[:, row, real[row]] = _positions(_runs_of_grids(kinds))[0]
             out["positions"] = from_numpy(positions).to(self.device)
-        if sight.together:
-            out["together"] = from_numpy(_together(seen, sight.together)).to(self.device)
-        return out
+        return out | self._groups(seen)
+
+    def _groups(self, seen: npt.NDArray[np.bool_], counts: Sequence[int] = ()) -> dict[str, Tensor]:
+        """The groups (batch, length) of tokens that see each other; counts: of real tokens."""
+        kind = self.sight.together
+        if not kind:
+            return {}
+        groups = np.zeros(seen.shape, np.int64)
+        if kind == "picture":
+            begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
+            groups = np.where(seen, begins.cumsum(1), -1)
+        for row, count in zip(groups, counts, strict=False):
+            row[count:] = -1
+        name = "near" if kind == "picture" else "together"
+        return {name: from_numpy(groups).to(self.device)}
 
     def _placed_rows(
         self, features: Tensor, index: npt.NDArray[Any], seen: npt.NDArray[np.bool_]
@@ -189,10 +207,13 @@ class PictureDecoder(Decoder):
                     "picture's tokens does not depend on them"
                 )
             processor = limited(least, most)
-        return [processor(load(image)) for image in images]
+        return [processor(load(image), len(images) == 1) for image in images]
 
     def _prompt(self, text: str, pictures: Sequence[Picture], special: bool) -> PicturePrompt:
-        marker = self.sight.marker
+        marker, framed = self.sight.marker, self.sight.framed
+        if special and framed is not None and pictures:
+            text = framed(text, len(pictures))
+        special = special and self.sight.special and framed is None
         pieces = text.split(marker)
         if len(pieces) - 1 != len(pictures):
             raise ValueError(
@@ -299,45 +320,55 @@ class PictureDecoder(Decoder):
             return count, width
         grown = count
         for row in left:
-            if any(row_of(t) for t in row) and self.sight.together == "prompt":
+            if self.sight.together == "prompt":
                 grown = max(grown, len(row))
-            while 0 < grown < len(row) and _key(row[grown]) == _key(row[grown - 1]) is not None:
+            while 0 < grown < len(row) and row_of(row[grown]) and row_of(row[grown - 1]):
                 grown += 1
         return grown, max(width, grown)
 
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether all tokens of a prompt see each other."""
+        return self.sight.together == "prompt"
+
+    def kept(self, common: int, whole: bool) -> int:
+        """All, or none of another prompt whose tokens all saw each other; see `CausalLM`."""
+        return common if whole or self.sight.together != "prompt" else 0
+
     def pictured(
-        self, left: list[list[int]], count: int, width: int, places: Sequence[Places]
+        self,
+        left: list[list[int]],
+        done: list[int],
+        count: int,
+        width: int,
+        places: Sequence[Places],
     ) -> Pictured:
         """What pictures put in the place of the next tokens of each row; see `CausalLM`."""
         found = [[row_of(t) for t in row[:count]] for row in left]
         any_seen = any(spot is not None for row in found for spot in row)
-        if not any_seen and all(row is None for row in places):
+        prefix = self.sight.together == "prompt"
+        if not any_seen and not prefix and all(row is None for row in places):
             return None
         out: dict[str, Tensor] = {}
+        seen = np.zeros((len(left), width), np.bool_)
         if any_seen:
             keys = list(dict.fromkeys(spot[0] for row in found for spot in row if spot))
             features = [self._features(key) for key in keys]
             first = dict(zip(keys, np.cumsum([0, *(len(f) for f in features)]), strict=False))
-            index, seen = np.zeros((len(left), width), np.int64), np.zeros((len(left), width), bool)
+            index = np.zeros((len(left), width), np.int64)
             for i, row in enumerate(found):
                 for j, spot in enumerate(row):
                     if spot is not None:
                         index[i, j], seen[i, j] = first[spot[0]] + spot[1], True
-            out = self._placed_rows(
-                features[0] if len(features) == 1 else cat(features), index, seen
-            )
-            if self.sight.together:
-                groups = np.full((len(left), width), -1, np.int64)
-                for i, row in enumerate(found):
-                    own = [keys.index(spot[0]) if spot else -1 for spot in row]
-                    groups[i, : len(row)] = 0 if self.sight.together == "prompt" else own
-                out["together"] = from_numpy(groups).to(self.device)
+            table = features[0] if len(features) == 1 else cat(features)
+            out = self._placed_rows(table, index, seen)
+        if any_seen or prefix:
+            out |= self._groups(seen, [len(row) for row in found])
         if any(row is not None for row in places):
             positions = np.zeros((3, len(left), width), np.int64)
-            for i, (rest, whole) in enumerate(zip(left, places, strict=True)):
+            for i, (begin, whole) in enumerate(zip(done, places, strict=True)):
                 if whole is None:
                     continue
-                begin = whole.shape[1] - len(rest)
                 part = whole[:, begin : begin + count]
                 positions[:, i, : part.shape[1]] = part
             out["positions"] = from_numpy(positions).to(self.device)
@@ -420,14 +451,6 @@ def _positions(
             parts.append(inside + position)
             position += max(grid[1], grid[2])
     return np.concatenate(parts, 1) if parts else np.zeros((3, 0), np.int64), position
-
-
-def _together(seen: npt.NDArray[np.bool_], kind: str) -> npt.NDArray[np.int64]:
-    """The groups (batch, length) of tokens that see each other."""
-    if kind == "prompt":
-        return np.where(seen.any(1, keepdims=True), np.zeros(seen.shape, np.int64), -1)
-    begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
-    return np.where(seen, begins.cumsum(1), -1)
 
 
 def _listed(images: Any) -> list[Any]:

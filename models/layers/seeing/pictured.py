@@ -2,7 +2,8 @@
 
 rows (batch, length, width): features, where `seen` (batch, length) is true. positions (3, batch,
 length): by time, height and width, for models with sections of rotary positions. together (batch,
-length): a number that tokens share which see each other, -1 for those that see earlier ones only.
+length): a number that tokens share which see each other, -1 for those that see earlier ones only;
+near: the same, where a layer's window bounds what they see.
 deep (layers, batch, length, width): what is added after each of the first layers.
 """
 
@@ -29,24 +30,39 @@ def deepened(x: Tensor, layer: int, pictured: Mapping[str, Tensor]) -> Tensor:
     return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x.dtype)
 
 
+def groups_of(pictured: Mapping[str, Tensor] | None) -> Tensor | None:
+    """The groups of tokens that see each other, if there are any."""
+    return None if pictured is None else pictured.get("together", pictured.get("near"))
+
+
 def seen_together(
-    together: Tensor, offset: Tensor | int, keys: int, window: int | None, mask: Tensor | None
+    pictured: Mapping[str, Tensor],
+    offset: Tensor | int,
+    keys: int,
+    window: int | None,
+    mask: Tensor | None,
 ) -> Tensor:
     """Which keys each token sees, (batch, 1, length, keys): earlier ones, and those of its group.
 
     offset: (batch,), the number of keys before the first token. window: the earlier keys that are
-    seen. mask: of padding, which nothing sees.
+    seen. mask: of padding, which nothing sees. KeyError without groups.
     """
+    near = "near" in pictured
+    together = pictured["near" if near else "together"]
     length = together.shape[1]
     before = offset if isinstance(offset, int) else offset.reshape(-1, 1)
     places = ops.arange(keys, device=together.device).unsqueeze(0)
     own = ops.arange(length, device=together.device).unsqueeze(0) + before
     seen = places.unsqueeze(1) <= own.unsqueeze(2)
+    inside_window = None
     if window is not None:
-        seen = seen & (places.unsqueeze(1) > own.unsqueeze(2) - window)
+        inside_window = places.unsqueeze(1) > own.unsqueeze(2) - window
+        seen = seen & inside_window
     inside = (places - before).expand(together.shape[0], keys)  # among the tokens that are read now
     group = together.gather(1, inside.clamp(0, length - 1))
     group = ops.where((inside >= 0) & (inside < length), group, -1)
     same = (together.unsqueeze(2) == group.unsqueeze(1)) & (together >= 0).unsqueeze(2)
+    if near and inside_window is not None:
+        same = same & inside_window
     either: Tensor = (seen | same).unsqueeze(1)
     return either if mask is None else either & mask

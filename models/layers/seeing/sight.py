@@ -20,10 +20,10 @@ Look = Callable[[Any, Mapping[str, Tensor]], Tensor]
 class PictureProcessor(Protocol):
     """Pixels (height, width, 3) uint8 of a picture -> what a model reads of it, and its text.
 
-    more: keyword arguments of a call, such as the number of the picture among those of the prompt.
+    alone: whether it is the only one of its prompt.
     """
 
-    def __call__(self, pixels: Pixels) -> Picture:
+    def __call__(self, pixels: Pixels, alone: bool = True) -> Picture:
         """The picture as the model reads it."""
         ...
 
@@ -35,21 +35,26 @@ class Sight:
     token: the id of the placeholder that each row of a picture replaces. marker: the text of a
     picture in a prompt, which the processor's text takes the place of. inline: what is written for
     a picture where no chat template does; "": the marker. parts: modules beside the language model,
-    by their paths. look: makes rows of the inputs. processor: (small files,
-    config.json) -> the checkpoint's processor. deep: the number of layers after which more is added
-    to the rows. together: which tokens see each other: none, those of a "picture", or the whole
-    "prompt". sections: whether positions are by time, height and width; a picture moves those after
-    it by the larger side of its grid. merge: how many patches each side of a row has, where the
-    model's input image_grid_thw counts patches. scale: what the numbers of boxes in answers count.
+    by their paths, or the sizes of parameters. look: makes rows of the inputs. processor: (small
+    files, config.json) -> the checkpoint's processor. deep: the number of layers after which more
+    is added to the rows. together: which tokens see each other: none, those of a "picture" (within
+    a layer's window, if it has one), or the whole "prompt". framed: (text, number of pictures) ->
+    the text of a prompt as the reference's processor frames it, which adds no special tokens then;
+    special: whether the tokenizer adds them otherwise. sections: whether positions are by time,
+    height and width; a picture moves those after it by the larger side of its grid. merge: how many
+    patches each side of a row has, where the model's input image_grid_thw counts patches. scale:
+    what the numbers of boxes in answers count.
     """
 
     token: int
     marker: str
-    parts: Mapping[str, nn.Module]
+    parts: Mapping[str, nn.Module | tuple[int, ...]]
     look: Look
     processor: Callable[[Mapping[str, bytes], Any], PictureProcessor]
     deep: int = 0
     together: Literal["", "picture", "prompt"] = ""
+    framed: Callable[[str, int], str] | None = None
+    special: bool = True
     sections: bool = False
     merge: int = 1
     inline: str = ""

@@ -20,7 +20,8 @@ class LayerNames:
     """The paths of a layer's parts. scale1, scale2: of layer scale.
 
     gate: of a gated MLP whose halves are two matrices. inner, seen: of norms before the last
-    product of the MLP and of attention. "" where there is none.
+    product of the MLP and of attention. q_norm, k_norm: of RMS norms of all queries and keys of a
+    token. "" where there is none.
     """
 
     q: str = "attention.attention.query"
@@ -36,6 +37,8 @@ class LayerNames:
     gate: str = ""
     inner: str = ""
     seen: str = ""
+    q_norm: str = ""
+    k_norm: str = ""
 
 
 # CLIP's and Siglip's, for images and texts.
@@ -57,7 +60,7 @@ class LayerSpec:
 
     biases: of q, k and v. gated: `up` gives two halves, act(first) * second, each of `inner`.
     scaled: results are multiplied by a learned vector (Touvron et al., 2021). out_bias, mlp_bias:
-    of the products after attention, and of the MLP.
+    of the products after attention, and of the MLP. rms: the norms are RMS norms.
     """
 
     width: int
@@ -73,6 +76,7 @@ class LayerSpec:
     out_bias: bool = True
     mlp_bias: bool = True
     after: bool = False
+    rms: bool = False
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -98,7 +102,11 @@ class Layer(nn.Module):
             if path:
                 put(self, path, nn.LayerNorm(width, spec.eps))
         for path in (names.norm1, names.norm2):
-            put(self, path, nn.LayerNorm(spec.width, spec.eps))
+            norm = nn.RMSNorm if spec.rms else nn.LayerNorm
+            put(self, path, norm(spec.width, spec.eps))
+        if names.q_norm:
+            for path in (names.q_norm, names.k_norm):
+                put(self, path, nn.RMSNorm(spec.width, 1e-6))
         if spec.scaled:
             for path in (names.scale1, names.scale2):
                 put_parameter(self, path, spec.width)
@@ -118,12 +126,10 @@ class Layer(nn.Module):
         batch, tokens, width = x.shape
         first, second = (self.get_submodule(path) for path in (names.norm1, names.norm2))
         normed = x if self.spec.after else first(x)
-        q, k, v = (
-            self.get_submodule(path)(normed)
-            .reshape(batch, tokens, self.spec.heads, -1)
-            .transpose(1, 2)
-            for path in (names.q, names.k, names.v)
-        )
+        q, k, v = (self.get_submodule(path)(normed) for path in (names.q, names.k, names.v))
+        if names.q_norm:
+            q, k = self.get_submodule(names.q_norm)(q), self.get_submodule(names.k_norm)(k)
+        q, k, v = (y.reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2) for y in (q, k, v))
         if self.spec.rotary is not None and tables is not None:
             q, k = (self.spec.rotary.rotate(heads, tables) for heads in (q, k))
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)
