@@ -384,10 +384,15 @@ class OnnxModule(Module):
             return []
         tensors = tensors_of(given)
         inputs = [tensors[name] for name in prepared.names]
-        learning = autograd.is_grad_enabled() and any(
-            t.requires_grad for t in (*inputs, *self.weights.values())
-        )
-        return prepared(inputs, learning)
+        if not autograd.is_grad_enabled():
+            return prepared(inputs, False)
+        # A call looks at all of them: few are views, whose history has to be asked for.
+        all_of = (*inputs, *self.weights.values())
+        learning = any([t.requires_grad if t.is_view else t.needs_grad for t in all_of])
+        if learning or capture.active:
+            return prepared(inputs, learning)
+        with autograd.no_grad():  # the executable has no need to look at each of them again
+            return prepared(inputs, False)
 
     def _outcome(
         self,

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.models.onnx.folders import folder
 
 import rushlight as rl
 
-HERE = Path(__file__).parent
 TEXT = "the candle is"
 # A folder, its task, what goes in, options, and the dtype of its files.
 CALLS: list[tuple[str, str, Any, dict[str, Any], str | None]] = [
@@ -29,7 +28,8 @@ RUN = """async ([task, where, given, options]) => {
   const answer = JSON.parse(JSON.stringify(found, (_, x) => ArrayBuffer.isView(x) ? [...x] : x));
   const { device, contextLength } = pipe.model;
   await pipe.model.dispose();
-  return { answer, device, contextLength, last: kept.findLast((told) => told.stage === "download") };
+  const last = kept.findLast(({ stage }) => stage === "download");
+  return { answer, device, contextLength, last };
 }"""
 BARE = """
 import rushlight as rl
@@ -41,17 +41,6 @@ async for part in model.generate_async({text!r}, **{options!r}):
     text.append(part)
 "".join(text)
 """
-
-
-@pytest.fixture(scope="module")
-def folders() -> Any:
-    """The module that unpacks small folders."""
-    path = HERE.parent / "models" / "onnx" / "folders.py"
-    spec = importlib.util.spec_from_file_location("onnx_folders", path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def answered(place: Path, call: tuple[Any, ...]) -> Any:
@@ -82,12 +71,12 @@ def assert_same(found: Any, told: Any) -> None:
 @pytest.mark.warm_start
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
 def test_a_folder_is_loaded_by_its_address(
-    where: str, shared_page: Any, pages: Any, serve: Any, folders: Any
+    where: str, shared_page: Any, pages: Any, serve: Any
 ) -> None:
     pages.expect("404")
     for call in CALLS:
         name, task, given, options, dtype = call
-        place = folders.folder(name)
+        place = folder(name)
         server = serve(place, cors=True)
         asked = {**options, "device": where} | ({"dtype": dtype} if dtype else {})
         found = shared_page.evaluate(RUN, [task, server.url, given, asked])
@@ -107,9 +96,9 @@ def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path)
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
 @pytest.mark.parametrize(("name", "dtype"), [("opt", None), ("llama", "q8"), ("t5", None)])
 def test_texts_are_written_where_a_browser_cannot_wait(
-    name: str, dtype: str | None, where: str, python: Any, module_serve: Any, folders: Any
+    name: str, dtype: str | None, where: str, python: Any, module_serve: Any
 ) -> None:
-    place = folders.folder(name)
+    place = folder(name)
     url = module_serve(place, cors=True).url
     python(BARE.format(where=url, device=where, dtype=dtype) + "1")
     model: Any = rl.models.load(place, dtype=dtype)

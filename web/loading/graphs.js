@@ -30,6 +30,23 @@ export function meansGraphs({ dtype, format }) {
   return format === "onnx" || (typeof dtype === "string" ? dtype in SUFFIXES : Boolean(dtype));
 }
 
+/**
+ * What `load` gives for what is asked for; where a server lists nothing and has no other weights,
+ * for its ONNX files.
+ * @template T @param {Asked} asked @param {(asked: Asked) => Promise<T>} load
+ */
+export async function orGraphs(asked, load) {
+  const missing = (/** @type {any} */ error) => error?.name === "WeightsError" && error.status === 404;
+  try {
+    return await load(asked);
+  } catch (error) {
+    if (!missing(error) || meansGraphs(asked)) throw error;
+    return load({ ...asked, format: "onnx" }).catch((/** @type {unknown} */ other) => {
+      throw missing(other) ? error : other;
+    });
+  }
+}
+
 /** @param {Dtype} dtype @param {string} graph */
 function dtypeOf(dtype, graph) {
   const name = (typeof dtype === "string" ? dtype : dtype?.[graph]) ?? "";

@@ -383,8 +383,8 @@ async function weightsAt(store, at, signal) {
   const whole = at("pytorch_model.bin");
   const others =
     (await listed(BIN_INDEX)) ?? ((await there(store, whole, signal)) ? [whole] : null);
-  if (await there(store, at(WEIGHTS), signal)) return [at(WEIGHTS)];
-  return others ?? [];
+  // Only where others would serve is the server asked for the usual file: else the read will tell.
+  return others && !(await there(store, at(WEIGHTS), signal)) ? others : [at(WEIGHTS)];
 }
 
 /** The ONNX files in a folder. @param {WeightStore} store @param {Place} at @param {Asked} asked
@@ -411,10 +411,8 @@ async function askForModel(store, at, signal, asked = {}) {
   if (!files.some(({ path }) => path === "tokenizer.json")) {
     for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }
-  const weights = meansGraphs(asked) ? [] : await weightsAt(store, at, signal);
-  if (weights.length) return [...files, ...weights];
-  const graphs = await onnxAt(store, at, asked, files, signal);
-  return [...files, ...(graphs.length ? graphs : [at(WEIGHTS)])];
+  const graphs = meansGraphs(asked) ? await onnxAt(store, at, asked, files, signal) : [];
+  return [...files, ...(graphs.length ? graphs : await weightsAt(store, at, signal))];
 }
 
 /** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal] */

@@ -2,7 +2,7 @@
 
 import { STORED, readStored } from "./stored.js";
 import { isGguf } from "./ggufs.js";
-import { isGraphPart } from "./graphs.js";
+import { isGraphPart, orGraphs } from "./graphs.js";
 import { list, modelOf, sourceOf } from "./listing.js";
 import { Scatter } from "./places.js";
 import { WeightsError, concatenate } from "./ranges.js";
@@ -102,10 +102,12 @@ export async function fetchModel(weights, where, proxy, py, tell, asked) {
   const store = new weights.WeightStore({ createHash: async () => proxy.hash() });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
   const source = sourceOf(where, { base, models: base });
-  const listing = await list(store, source, undefined, modelOf(asked));
   const builder = flat(proxy);
   const report = (/** @type {LoadProgress} */ { loaded, total }) => tell(loaded, total);
-  return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+  return orGraphs(asked, async (chosen) => {
+    const listing = await list(store, source, undefined, modelOf(chosen));
+    return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+  });
 }
 
 /** Python's Builder with arrays instead of Python lists.

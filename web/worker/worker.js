@@ -9,6 +9,7 @@ import { adapting } from "./adapting.js";
 import { inspecting } from "./inspecting.js";
 import { listening } from "./listening.js";
 import { Told, programming } from "./programming.js";
+import { orGraphs } from "../loading/graphs.js";
 import { list, modelOf } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
@@ -261,9 +262,11 @@ const api = {
       const { session } = ready();
       const began = performance.now();
       const place = plain(await session.place(device, memoryBudget));
-      const listing = await list(store, source, signal, modelOf({ dtype, format }));
-      if (place.device === "cpu") checkRoom(listing, idle);
-      const builder = await bring(listing, place.device, { signal, report });
+      const [listing, builder] = await orGraphs({ dtype, format }, async (asked) => {
+        const listing = await list(store, source, signal, modelOf(asked));
+        if (place.device === "cpu") checkRoom(listing, idle);
+        return [listing, await bring(listing, place.device, { signal, report })];
+      });
       try {
         const made = plain(await session.build(builder, dtype, linear, context));
         const seconds = (performance.now() - began) / 1000;
