@@ -119,6 +119,8 @@ class _Body:
         self.lock = pool.lock
         self.storage_generation, self.grad = capture.storage_generation, autograd.is_grad_enabled()
         self.result, self.leaves, self.actions = result, tracer.touched, hooks.actions
+        self.is_list = type(result[0]) is list and not self.leaves
+        self.is_list &= all(isinstance(x, OutputSpec) for x in result[0])
         used = {x.storage for s in hooks.steps for x in (*s.inputs, s.out) if x is not None}
         self.args = [(s, i) for s, i in tracer.slots if s in used]
         # A gradient that the run drops unread is freed before the run allocates memory.
@@ -246,6 +248,8 @@ class _Body:
             base = memory.get(slot) or slot.ref() or Storage(self.device, slot.buffer, slot.nbytes)
             return spec.over(base, 0)
 
+        if self.is_list:
+            return [give(spec) for spec in self.result[0]]
         result, grads = mapped(self.result, give)
         for leaf, grad in zip(self.leaves, grads, strict=True):
             if (t := leaf()) is not None:

@@ -40,9 +40,9 @@ class Watch:
 
     def versions(self) -> list[int] | None:
         """The versions now; None where others could write to the memory, or it is gone."""
-        memory: Any
+        refs: list[Any] = self.refs
         try:
-            found = [-1 if (memory := ref()).lent else memory.version for ref in self.refs]
+            found = [-1 if (x := ref()).lent else x.version for ref in refs]
         except AttributeError:
             return None
         return None if -1 in found else found
