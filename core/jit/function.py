@@ -119,8 +119,9 @@ class _Body:
         self.lock = pool.lock
         self.storage_generation, self.grad = capture.storage_generation, autograd.is_grad_enabled()
         self.result, self.leaves, self.actions = result, tracer.touched, hooks.actions
-        self.is_list = type(result[0]) is list and not self.leaves
-        self.is_list &= all(isinstance(x, OutputSpec) for x in result[0])
+        form = result[0]
+        self.is_list = type(form) is list and all(isinstance(x, OutputSpec) for x in form)
+        self.is_list &= not self.leaves
         used = {x.storage for s in hooks.steps for x in (*s.inputs, s.out) if x is not None}
         self.args = [(s, i) for s, i in tracer.slots if s in used]
         # A gradient that the run drops unread is freed before the run allocates memory.
@@ -406,7 +407,7 @@ def jit(
         grad = autograd.is_grad_enabled()
         state = grad, get_linear_mode(), capture.module_state, autocast_state()
         recent = latest[0]
-        if recent is not None and not kwargs and recent.is_like(state, args):
+        if recent is not None and entries and not kwargs and recent.is_like(state, args):
             body = recent.entry.body
             if body is not None and body.is_current() and body.accepts(args):
                 recent.entry.replays += 1
