@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends import Device
+from rushlight.core.backends import Device, device_async
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError, LoadError
@@ -164,24 +164,44 @@ async def load_async(
     format: str | None = None,
     progress: Progress | None = None,
 ) -> Model:
-    """`load` without blocking; in the tab `name` is an address or a hub id.
+    """`load` without blocking; in the tab `path_or_url` is an address, a hub id or a folder there.
 
-    `path_or_url`, `device`, `dtype`, `format`, `progress` and what it raises are load's. In the tab
-    there are no ONNX folders: LoadError for format="onnx".
+    `path_or_url`, `device`, `dtype`, `format`, `progress` and what it raises are load's.
     """
     if sys.platform != "emscripten":
         return await asyncio.to_thread(
             load, path_or_url, device, dtype, format=format, progress=progress
         )
-    if format is not None or isinstance(dtype, Mapping):
-        raise LoadError(
-            "load_async: folders of ONNX files are not read in a page",
-            hint="load single files by rl.onnx.load",
-        )
+    if format not in (None, "onnx"):
+        raise ValueError(f'load_async: format {format!r} is not supported; supported: "onnx", None')
+    from rushlight.core.io.text.tokenizer import import_modules
     from rushlight.web.loading.download import fetch_checkpoint
 
-    parts = await fetch_checkpoint(path_or_url, progress, device)
-    return from_parts(*parts, device=device, dtype=dtype)
+    if Path(path_or_url).exists():  # of Pyodide's own file system
+        await import_modules()
+        place = await device_async(device)
+        return load(path_or_url, place, dtype, format=format, progress=progress)
+    named: Any = dtype.name if isinstance(dtype, DType) else dtype
+    asked = {"dtype": named, "format": format}
+
+    async def make(builder: Any) -> Model:
+        return await from_builder(builder, dtype)
+
+    return await fetch_checkpoint(path_or_url, make, progress, device, asked)
+
+
+async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | None = None) -> Model:
+    """A model from the files that a page's Builder was given. Raises what `load` raises."""
+    if builder.graphs:
+        from rushlight.models.onnx.streamed import from_streams
+
+        model: Model = await from_streams(
+            builder.files, builder.graphs, device=builder.device, dtype=dtype
+        )
+        return model
+    if isinstance(dtype, Mapping):
+        raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
+    return from_parts(*builder.parts(), device=builder.device, dtype=dtype)
 
 
 def from_parts(

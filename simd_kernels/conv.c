@@ -61,36 +61,80 @@ static const map_fn CHAINED[] = {
 // `whole`, contiguous floats. The operand is *found.
 static int step_is(const tail *t, int s, map_fn fn, int whole, int32_t *found) {
     if (s >= t->steps || t->chain[s].fn != fn) return 0;
-    int turned = fn == f_add && t->chain[s].from[1] == ~s;
+    int turned = (fn == f_add || fn == f_mul) && t->chain[s].from[1] == ~s;
     int32_t k = *found = t->chain[s].from[!turned];
     if (t->chain[s].from[turned] != ~s || k < 0) return 0;
     return whole ? t->of[k].dtype == RL_F32 && t->of[k].col == 1 : !t->of[k].col;
 }
 
-// Finds what of a tail one pass does. No later step uses a value from inside of it.
-static void begin(tail *t) {
-    int32_t n = 3, used = 0;
-    t->added = -1;
-    if (!step_is(t, 0, f_sub, 0, &t->by[0]) || !step_is(t, 1, f_mul, 0, &t->by[1]) ||
-        !step_is(t, 2, f_add, 0, &t->by[2]))
-        n = 0, t->by[0] = t->by[1] = t->by[2] = -1;
-    int32_t more = -1;
-    if (step_is(t, n, f_add, 1, &more)) t->added = more, n++;
-    if (n < t->steps && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n)
-        t->bounds = RELU, n++;
-    else if (step_is(t, n, f_maximum, 0, &t->by[3]) && step_is(t, n + 1, f_minimum, 0, &t->by[4]))
-        t->bounds = CLAMP, n += 2;
+// Whether the steps from n on use no value from before, other than n itself.
+static int is_apart(const tail *t, int32_t n) {
     for (int s = n; s < t->steps; s++)
-        for (int k = 0; k < 2; k++) {
-            int32_t from = t->chain[s].from[k];
-            if (from < 0 && ~from < n) {
-                t->added = -1, t->bounds = NO_BOUNDS;
-                return;
-            }
-            if (from >= 0) used |= 1 << from;
-        }
-    t->begun = n;
-    while (t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
+        for (int k = 0; k < 2; k++)
+            if (t->chain[s].from[k] < 0 && ~t->chain[s].from[k] < n) return 0;
+    return 1;
+}
+
+// Finds what of a tail one pass does, of at most the first `most` steps; how many these are.
+static int32_t begins(tail *t, int biased, int32_t most) {
+    const map_fn FNS[] = {f_add, f_sub, f_mul, f_add};
+    int32_t n = 0, found, high;
+    t->added = -1, t->bounds = NO_BOUNDS;
+    for (int k = 0; k < NUMBERS; k++) t->by[k] = -1;
+    for (int k = OF_BIAS; k <= OF_OFFSET; k++)
+        if (n < most && !(biased && k == OF_BIAS) && step_is(t, n, FNS[k], 0, &found))
+            t->by[k] = found, n++;
+    if (n < most && step_is(t, n, f_add, 1, &found)) t->added = found, n++;
+    if (n < most && t->chain[n].fn == f_relu && t->chain[n].from[0] == ~n) t->bounds = RELU, n++;
+    else if (n + 1 < most && step_is(t, n, f_maximum, 0, &found) &&
+             step_is(t, n + 1, f_minimum, 0, &high))
+        t->bounds = CLAMP, t->by[OF_LOW] = found, t->by[OF_HIGH] = high, n += 2;
+    return n;
+}
+
+// Whether step s is fn of value x and of an operand that is one number, *found.
+static int number_step(tail *t, int s, map_fn fn, int32_t x, float *found) {
+    const int32_t *from = t->chain[s].from;
+    int turned = from[0] >= 0, k = from[!turned];
+    if (t->chain[s].fn != fn || from[turned] != ~x || k < 0 || (turned && fn != f_add)) return 0;
+    const matrix *m = &t->of[k];
+    if (m->dtype != RL_F32 || m->row || m->col || t->step[k][0] || t->step[k][1]) return 0;
+    rl_copy(found, m->data, 4);
+    t->single |= 1 << k;
+    return *found == *found;
+}
+
+// Whether the steps from s on are a hard swish.
+static int is_swish(tail *t, int s) {
+    const int32_t *plus = t->chain[s].from, *times = t->chain[s + 3].from;
+    int32_t x = plus[0] < 0 ? ~plus[0] : ~plus[1], y = s + 3;
+    float *to = t->numbers;
+    t->single = 0;
+    if (x < 0 || !number_step(t, s, f_add, x, to) ||
+        !number_step(t, s + 1, f_maximum, s + 1, to + 1) ||
+        !number_step(t, s + 2, f_minimum, s + 2, to + 2) || t->chain[y].fn != f_mul ||
+        !((times[0] == ~x && times[1] == ~y) || (times[1] == ~x && times[0] == ~y)) ||
+        (!number_step(t, s + 4, f_div, s + 4, to + 3) &&
+         !number_step(t, s + 4, f_mul, s + 4, to + 3)))
+        return 0;
+    for (int i = t->begun; i < t->steps; i++)
+        for (int k = 0; k < 2 && (i < s || i > s + 4); k++)
+            if (t->chain[i].from[k] >= 0 && t->single >> t->chain[i].from[k] & 1) return 0;
+    return is_apart(t, s + 5);
+}
+
+// Finds what of a tail one pass does, and what of the rest.
+static void begin(tail *t, int biased) {
+    int32_t used = 0, most = t->steps;
+    while ((t->begun = begins(t, biased, most)) && !is_apart(t, t->begun)) most = t->begun - 1;
+    for (int s = t->begun; s < t->steps; s++)
+        for (int k = 0; k < 2; k++)
+            if (t->chain[s].from[k] >= 0) used |= 1 << t->chain[s].from[k];
+    while (t->begun && t->alone < t->operands && !(used >> t->alone & 1)) t->alone++;
+    t->swish = -1;
+    for (int s = t->begun; s + 5 <= t->steps && t->swish < 0; s++)
+        if (is_swish(t, s)) t->swish = s;
+    if (t->swish < 0) t->single = 0;
 }
 
 // Reads the tail of a convolution: the operands from number `first` on, and three attributes a step
@@ -107,7 +151,8 @@ static int read_tail(tail *t, const rl_call *c, int first, int64_t rows) {
         if (x->ndim != 4 || !IS_FLOAT(x->dtype) || !same_shapes(both, 2) ||
             (x->shape[2] > 1 && x->shape[3] > 1 && x->strides[2] != x->strides[3] * x->shape[3]))
             return 0;
-        int64_t col = x->strides[x->shape[3] > 1 ? 3 : 2];
+        int64_t one = x->shape[2] * x->shape[3] == 1; // a row is one number
+        int64_t col = one ? 0 : x->strides[x->shape[3] > 1 ? 3 : 2];
         t->of[k] = (matrix){x->data, x->dtype, x->strides[1], col};
         t->step[k][0] = x->strides[0], t->step[k][1] = rows * x->strides[1];
     }
@@ -122,7 +167,7 @@ static int read_tail(tail *t, const rl_call *c, int first, int64_t rows) {
             t->chain[s].from[k] = (int32_t)told[1 + k];
         }
     }
-    begin(t);
+    begin(t, c->n > 3 && c->op[3].data != NULL);
     return 1;
 }
 

@@ -33,8 +33,10 @@ typedef struct tail {
     int64_t step[TAIL_OPERANDS][RL_DIMS];
     int32_t operands, steps;
     // The steps that one pass does, how it ends, and which operands it takes: the added one, and
-    // one number a row each. Later steps use none before `alone`.
-    int32_t begun, bounds, added, by[5], alone;
+    // one number a row each. Later steps use none before `alone`. From step `swish` on five are one,
+    // whose operands no other step uses.
+    int32_t begun, bounds, added, by[6], alone, swish, single; // single: a bit for each
+    float numbers[4]; // of these: what is added, the bounds, the last factor
     struct {
         map_fn fn;
         int32_t from[2]; // an operand, or ~value
@@ -62,7 +64,7 @@ static void tail_numbers(const product *p, int64_t i, int64_t rows, float *to, i
     static const float NONE[NUMBERS] = {-0.0f, 0, 1, -0.0f, 0, 0};
     const tail *t = p->tail;
     for (int k = 0; k < NUMBERS; k++, to += room) {
-        int32_t of = k && t && (k < OF_LOW || t->bounds == CLAMP) ? t->by[k - 1] : -1;
+        int32_t of = t && (k < OF_LOW || t->bounds == CLAMP) ? t->by[k] : -1;
         const matrix *m = of < 0 ? &p->bias : &t->of[of];
         if (of < 0 && (k || !m->data)) {
             for (int64_t r = 0; r < rows; r++) to[r] = NONE[k];
@@ -125,6 +127,19 @@ static RL_APART void begin_rows(int bounds, int64_t rows, float *to, const float
 #undef EACH_ROW
 }
 
+// x times x plus a number between two bounds, through another number: the hard swish.
+static RL_APART void swish_run(float *to, const float *x, float plus, float least, float most,
+                               float by, int divides, int64_t n) {
+    vf add = vsplat(plus), low = vsplat(least), high = vsplat(most), factor = vsplat(by);
+    for (int64_t i = 0; i < n; i += VF) {
+        vf a = vload(x + i), b = a + add;
+        b = vselect(~(vi)(b <= low), b, low);
+        b = vselect(~(vi)(b >= high), b, high);
+        b = a * b;
+        vstore(to + i, divides ? b / factor : b * factor);
+    }
+}
+
 // finish() for a product with a tail, whose result is f32 in contiguous rows. `begun`: x has its
 // beginning already.
 static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const float *x, int64_t n,
@@ -137,7 +152,8 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
     for (int k = t->begun ? t->alone : 0; k < t->operands; k++) { // one value: broadcast it once
         const matrix *m = &t->of[k];
         const uint8_t *at = element(m, i, 0) + p->moved[k] * RL_SIZE[m->dtype];
-        if (!m->col) LOAD_F[m->dtype](loaded[k], at, 0, rl_min(TAIL_RUN, n));
+        if (!m->col && !(t->single >> k & 1))
+            LOAD_F[m->dtype](loaded[k], at, 0, rl_min(TAIL_RUN, n));
     }
     if (t->begun && !begun) tail_numbers(p, i, 1, by, 1);
     if (p->bias.data && !t->begun) LOAD_F[p->bias.dtype](&bias, element(&p->bias, i, 0), 1, 1);
@@ -175,9 +191,14 @@ static RL_APART void finish_tail(const product *p, int64_t i, int64_t j, const f
                 int32_t source = t->chain[s].from[k];
                 given[k] = source < 0 ? made[~source] : from[source];
             }
+            const float *x = given[t->chain[s].from[0] >= 0], *number = t->numbers;
+            int swish = s == t->swish;
+            if (swish) s += 4;
             int last = s == t->steps - 1;
             float *out = last && count == whole ? to : values[s];
-            t->chain[s].fn(out, given[0], given[1], whole);
+            if (swish) swish_run(out, x, number[0], number[1], number[2], number[3],
+                                 t->chain[s].fn == f_div, whole);
+            else t->chain[s].fn(out, given[0], given[1], whole);
             if (last && count < whole) rl_copy(to, out, (size_t)count * 4);
             made[s + 1] = out;
         }

@@ -16,6 +16,7 @@ export interface PyBuilder extends PyProxy {
   check(): Promise<void>;
   port: import("./gpu/gpu.js").Port | undefined;
   add_file(path: string, content: Uint8Array): void;
+  add_graph(path: string, file: import("./loading/remote.js").Given): void;
   hash(): import("./loading/weights.js").Hash & PyProxy;
 }
 
@@ -40,7 +41,7 @@ export interface Session {
   Builder(device: string): PyBuilder;
   build(
     builder: PyBuilder,
-    dtype: string | undefined,
+    dtype: string | Record<string, string> | undefined,
     linear: string,
     context: number | undefined,
   ): Promise<PyProxy>;

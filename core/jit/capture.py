@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
 
 active = 0  # the number of running captures, on all threads
+gradient_generation = 0  # grows when a tensor that is no view begins to need a gradient, or ends
 storage_generation = 0  # grows when a tensor moves to another storage, or joins a module
 # A hash of the modules that were switched between training and evaluation (it returns to its old
 # value when all are switched back) and of every child that was replaced.

@@ -147,6 +147,8 @@ class OnnxModule(Module):
         self._repeats = Repeats(self.inputs)
         self._plain: _Prepared | None = None
         self._came: OrderedDict[Any, None] = OrderedDict()
+        self._looked_at: Any = None  # when it was found whether a weight needs a gradient
+        self._is_learning = False
 
     def _hold(self, title: str, held: Tensor) -> None:
         """Register a tensor under its name in the file, as far as it can be a path of names."""
@@ -384,10 +386,23 @@ class OnnxModule(Module):
             return []
         tensors = tensors_of(given)
         inputs = [tensors[name] for name in prepared.names]
-        learning = autograd.is_grad_enabled() and any(
-            t.requires_grad for t in (*inputs, *self.weights.values())
-        )
-        return prepared(inputs, learning)
+        if not autograd.is_grad_enabled():
+            return prepared(inputs, False)
+        learning = any([t.requires_grad for t in inputs]) or self._learns()
+        if learning or capture.active:
+            return prepared(inputs, learning)
+        with autograd.no_grad():  # the executable has no need to look at each of them again
+            return prepared(inputs, False)
+
+    def _learns(self) -> bool:
+        """Whether a weight needs a gradient."""
+        now = capture.gradient_generation, capture.storage_generation
+        if now != self._looked_at:
+            weights = self.weights.values()
+            self._is_learning = any(t.requires_grad for t in weights)
+            # The history of a view has to be asked for.
+            self._looked_at = None if any(t.is_view for t in weights) else now
+        return self._is_learning
 
     def _outcome(
         self,

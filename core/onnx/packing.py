@@ -140,6 +140,20 @@ def pack_weights(model: Model, weights: dict[str, Tensor], files: Files) -> None
     _Packer(model, weights, files).run()
 
 
+def packed_names(model: Model) -> set[str]:
+    """The tensors of the file that `pack_weights` may read, which have to lie in memory for it."""
+    found: set[str] = set()
+    for graph in _graphs(model.graph):
+        turned = {node.outputs[0]: node.inputs[0] for node in graph.nodes if node.op == "Reshape"}
+        for node in graph.nodes:
+            if node.domain == "com.microsoft" and node.op in _FORMS:
+                for form in _FORMS[node.op](node):
+                    places = (form.weight, form.scales, form.zeros)
+                    names = [node.inputs[i] for i in places if 0 <= i < len(node.inputs)]
+                    found |= {turned.get(name, name) for name in names}
+    return found
+
+
 class _Packer:
     def __init__(self, model: Model, weights: dict[str, Tensor], files: Files) -> None:
         self.graph, self.weights, self.files = model.graph, weights, files

@@ -12,7 +12,11 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.backends import HOST
+from rushlight.core.basis.dtype import DType
+from rushlight.core.basis.layout import Layout
+from rushlight.core.jit import capture
 from rushlight.core.onnx.proto import ValueInfo
+from rushlight.core.tensor.storage import Storage
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 
 _MOST = 256
@@ -60,12 +64,12 @@ class Repeats:
     ) -> dict[str, Any]:
         """The inputs by name as tensors of a device: those of `names`, or all."""
         tensors: dict[str, Any] = {}
-        for place, (name, _) in enumerate(self.inputs):
+        for place, (name, dtypes) in enumerate(self.inputs):
             if names is not None and name not in names:
                 continue
             value = args[place] if place < len(args) else kwargs[name]
             if not isinstance(value, Tensor):
-                value = from_numpy(np.asarray(value, order="C"))
+                value = _tensor_of(np.asarray(value, order="C"), dtypes)
                 value = value if device is HOST else value.to(device=device)
             tensors[name] = value
         return tensors
@@ -75,6 +79,14 @@ class Repeats:
         if len(self.prepared) >= _MOST:
             self.prepared.clear()
         self.prepared[key] = prepared
+
+
+def _tensor_of(array: Any, dtypes: tuple[DType, Any] | None) -> Tensor:
+    """A tensor on cpu over the memory of a contiguous array of its dtype, as `from_numpy` makes."""
+    if capture.active or not array.size or dtypes is None:
+        return from_numpy(array)
+    storage = Storage(HOST, array.reshape(-1).view(np.uint8), array.nbytes)
+    return Tensor(storage, dtypes[0], Layout.contiguous(array.shape))
 
 
 def _plain_dtypes(info: ValueInfo) -> tuple[Any, Any] | None:

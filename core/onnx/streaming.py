@@ -27,6 +27,7 @@ from rushlight.core.io.weights.source import MmapSource, Source, is_address, ope
 from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.onnx.loading import check_operators, open_path
 from rushlight.core.onnx.module import OnnxModule, registered
+from rushlight.core.onnx.packing import pack_weights, packed_names
 from rushlight.core.onnx.proto import TensorRecord, parse_model
 from rushlight.core.onnx.weights import (
     SMALL,
@@ -54,7 +55,7 @@ async def load_async(
 
     file, device: as `load` takes them; an address in the tab is relative to the page's. progress:
     told the bytes of weights that came, of how many. Weights for a device with memory of its own
-    never lie in the tab's heap, but small ones.
+    never lie in the tab's heap, but small ones and those that are packed anew.
 
     Raises what `load` raises; MemoryError or DeviceMemoryError before the weights are downloaded,
     if they do not fit; FetchError for a server that does not answer.
@@ -67,7 +68,9 @@ async def load_async(
         records = plain(model)
         check_sizes(records, source)
         await files.open_async(records, opener)
-        weights = await _weights(records, files, where, progress)
+        packed = packed_names(model)
+        weights = await _weights(records, files, where, progress, packed)
+        pack_weights(model, weights, files)
     finally:
         for beside in files.beside.values():
             beside.close()
@@ -109,9 +112,16 @@ async def open_async(file: Any) -> tuple[Source, Files, Opener]:
 
 
 async def _weights(
-    records: list[TensorRecord], files: Files, device: Device, progress: Progress | None
+    records: list[TensorRecord],
+    files: Files,
+    device: Device,
+    progress: Progress | None,
+    packed: set[str],
 ) -> dict[str, Tensor]:
-    """Read small tensors into their records; the weights, as tensors by name."""
+    """Read small tensors into their records; the weights, as tensors by name.
+
+    packed: those that are read before the model is there.
+    """
     weights: dict[str, Tensor | None] = {}  # in the file's order
     placed: list[tuple[TensorRecord, Source, int]] = []
     for record in records:
@@ -131,7 +141,7 @@ async def _weights(
             weights[name] = as_stored(record.array, record)
             if record.count > SMALL:
                 record.array = None
-    brought = await _bring(placed, device, progress)
+    brought = await _bring(placed, device, progress, packed)
     for record, source, _ in placed:
         tensor = brought[record.weight]
         if _as_carried(record):
@@ -155,16 +165,20 @@ def _as_carried(record: TensorRecord) -> bool:
 
 
 async def _bring(
-    placed: Sequence[tuple[TensorRecord, Source, int]], device: Device, progress: Progress | None
+    placed: Sequence[tuple[TensorRecord, Source, int]],
+    device: Device,
+    progress: Progress | None,
+    packed: set[str],
 ) -> dict[str, Tensor]:
-    """The tensors of places in sources, by the names of the weights."""
+    """The tensors of places in sources, by the names of the weights; `packed` are on the heap."""
     groups: dict[tuple[int, bool], tuple[Source, dict[str, Entry]]] = {}
     for record, source, offset in placed:
         bare = _as_carried(record)
         kind, shape = (uint8, (record.nbytes,)) if bare else (record.kind.declared, record.shape)
         assert kind is not None
         entry = Entry(record.weight, kind, shape, offset, record.nbytes)
-        groups.setdefault((id(source), bare), (source, {}))[1][record.weight] = entry
+        heap = bare or record.name in packed
+        groups.setdefault((id(source), heap), (source, {}))[1][record.weight] = entry
     sources = [source for source, _ in groups.values()]
     tables = [Table(entries) for _, entries in groups.values()]
     if _TAB:
@@ -172,7 +186,7 @@ async def _bring(
 
         remotes = [source for source in sources if isinstance(source, Remote)]
         if remotes and len(remotes) == len(sources):
-            ways: list[Any] = ["heap" if bare else "device" for _, bare in groups]
+            ways: list[Any] = ["heap" if heap else "device" for _, heap in groups]
             return await stream_tensors(tables, ways, remotes, device, progress)
     steps = load_schedule(tables, [destination_for(source) for source in sources])
     mapped = [s for s in steps if isinstance(sources[s.file_index], MmapSource)]

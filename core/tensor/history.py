@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from rushlight.core import ops
 from rushlight.core.basis.layout import Layout
+from rushlight.core.jit import capture
 from rushlight.core.ops.strided import AS_STRIDED, as_strided
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor import hooks as _hooks
@@ -182,6 +183,7 @@ class History(Exchange):
     def attach(self, node: autograd.Node) -> None:
         """Make `node` the history; `retain_grad` applies to the new value."""
         old = None if self.node is None else self.node.hooks
+        capture.gradient_generation += 1
         self.node, self.needs_grad, self._stamp = node, True, self.storage.history
         if old is not None and any(t is self for t in old.retained):
             old.retained = [t for t in old.retained if t is not self]

@@ -156,6 +156,7 @@ class Tensor(History):
             capture.retry_refused()
         if capture.active and self.needs_grad is not requires_grad:
             capture.requires_grad_set(self)
+        capture.gradient_generation += 1
         self.needs_grad = bool(requires_grad)
         return self
 

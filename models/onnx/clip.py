@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import float32, int64
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.onnx import OnnxModule
@@ -114,31 +115,36 @@ class ClipGraph(GraphModel, ImageModel):
 
     def _scale_and_bias(self) -> tuple[float, float]:
         """What cosines are multiplied by, and what is added: by the graph's own logits."""
-        if self._compared is None:
-            if "logits_per_image" in names_out(self.images):
-                with autograd.no_grad():
-                    results = ask(
-                        self.images,
-                        {"input_ids": self._words(4), "pixel_values": self._blank()},
-                    )
-                    vectors = (
-                        normalize(_first(self.images, results, names).float(), dim=-1).numpy()
-                        for names in (_IMAGES, _TEXTS)
-                    )
-                    a, b = (np.asarray(v, np.float64) for v in vectors)
-                    logits = np.asarray(results["logits_per_image"].float().numpy(), np.float64)
-                cosines = (a @ b.T).reshape(-1)
-                columns = [cosines, np.full_like(cosines, float(self.biased))]
-                solved, *_ = np.linalg.lstsq(np.stack(columns, 1), logits.reshape(-1), rcond=None)
-                self._compared = float(solved[0]), float(solved[1]) if self.biased else 0.0
-            else:
-                log.warning(
-                    "%s: the graphs do not say what cosines are multiplied by; it is taken for %d",
-                    self.config.model_type,
-                    _PUBLISHED,
-                )
-                self._compared = _PUBLISHED, 0.0
+        self.try_out()
+        assert self._compared is not None
         return self._compared
+
+    def trials(self) -> Generator[Readback[Any], Any, None]:
+        """Find out what cosines are multiplied by."""
+        if self._compared is not None:
+            return
+        if "logits_per_image" not in names_out(self.images):
+            log.warning(
+                "%s: the graphs do not say what cosines are multiplied by; it is taken for %d",
+                self.config.model_type,
+                _PUBLISHED,
+            )
+            self._compared = _PUBLISHED, 0.0
+            return
+        with autograd.no_grad():
+            given = {"input_ids": self._words(4), "pixel_values": self._blank()}
+            results = ask(self.images, given)
+            vectors = [_first(self.images, results, names) for names in (_IMAGES, _TEXTS)]
+            values = [normalize(v.float(), dim=-1) for v in vectors]
+            reads = [v.float().readback() for v in (*values, results["logits_per_image"])]
+        arrays = []
+        for read in reads:
+            arrays.append(np.asarray((yield read), np.float64))
+        a, b, logits = arrays
+        cosines = (a @ b.T).reshape(-1)
+        columns = [cosines, np.full_like(cosines, float(self.biased))]
+        solved, *_ = np.linalg.lstsq(np.stack(columns, 1), logits.reshape(-1), rcond=None)
+        self._compared = float(solved[0]), float(solved[1]) if self.biased else 0.0
 
     def _words(self, rows: int) -> Tensor:
         """Different texts (rows, n), where a graph wants some."""

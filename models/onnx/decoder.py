@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.core import ops
+from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType, as_dtype, int64
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.jit import capture
@@ -145,12 +146,13 @@ class DecoderGraph(GraphModel, CausalLM):
                 f"cache: {self.decoder.name} does not read them in {as_dtype(dtype).name}; "
                 'use "float16" or "float32"'
             )
-        if self.place is None:
-            self.place = BEHIND if self._hides() else EXACT
+        self.try_out()
         return super().new_cache(batch, dtype)
 
-    def _hides(self) -> bool:
-        """Whether hidden slots before the past change nothing, by a trial."""
+    def trials(self) -> Generator[Readback[Any], Any, None]:
+        """Find out whether hidden slots before the past change nothing."""
+        if self.place is not None:
+            return
         ids = tensor([[1 % self.vocab_size, 2 % self.vocab_size]], device=self.device)
         first, rest = ids[:, :1], ids[:, 1:]
         with autograd.no_grad():
@@ -163,8 +165,10 @@ class DecoderGraph(GraphModel, CausalLM):
                 self._results(rest, past, ones[:, :2], None, capture=False),
                 self._results(rest, hidden, seen, None, capture=False),
             ]
-        a, b = (np.asarray(results["logits"].float().numpy()) for results in both)
-        return bool(np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.abs(a).max() + 1e-9)))
+            reads = [results["logits"].float().readback() for results in both]
+        a, b = np.asarray((yield reads[0])), np.asarray((yield reads[1]))
+        hides = np.allclose(a, b, rtol=1e-3, atol=1e-3 * float(np.abs(a).max() + 1e-9))
+        self.place = BEHIND if hides else EXACT
 
     def forward(
         self,

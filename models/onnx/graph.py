@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NoReturn
 
 from rushlight.core import ops
+from rushlight.core.backends.profiling import drive, drive_async
+from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType, float32, int64
 from rushlight.core.basis.errors import FormatError, LoadError, brief
 from rushlight.core.onnx import OnnxModule
+from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import parse_object
 from rushlight.models.model import Model
@@ -91,6 +94,19 @@ class GraphModel(Model):
     def device(self) -> Any:
         """Where the graphs compute."""
         return self.graph(self.graph_names[0]).device
+
+    def trials(self) -> Generator[Readback[Any], Any, None]:
+        """Find out what only runs of the graphs tell; a step is a read of values."""
+        yield from ()
+
+    def try_out(self) -> None:
+        """Run `trials`, if they have not run yet."""
+        drive(self.trials(), lambda read: read.wait())
+
+    async def try_out_async(self) -> None:
+        """`try_out` without blocking."""
+        with autograd.no_grad():
+            await drive_async(self.trials(), lambda read: read)
 
     @property
     def dtype(self) -> DType:

@@ -120,11 +120,21 @@ def from_folder(
     require_config(files, f"{folder}: ")
     found = onnx_files(folder) if found is None else found
     config, place = config_of(files), as_device(device)
-    names = graphs_of(found, config)
-    half = "shader-f16" in str(place.info.get("features", ()))
-    paths = found.choose(names, dtype, custom_of(vars(config)), half)
-    log.info("%s: %s", folder, ", ".join(paths.values()))
+    paths = chosen(found, config, dtype, place)
     graphs = {name: onnx.load(folder / path, device=place) for name, path in paths.items()}
+    return finished(config, graphs, files)
+
+
+def chosen(found: OnnxFiles, config: GraphConfig, dtype: Asked, place: Device) -> dict[str, str]:
+    """The paths of the graphs that make a model, by their names. LoadError as `choose`."""
+    half = "shader-f16" in str(place.info.get("features", ()))
+    paths = found.choose(graphs_of(found, config), dtype, custom_of(vars(config)), half)
+    log.info("%s: %s", config.model_type, ", ".join(paths.values()))
+    return paths
+
+
+def finished(config: GraphConfig, graphs: Loaded, files: Files) -> Model:
+    """The model that graphs make, with the tokenizer and the small files of its folder."""
     model = build(config, graphs)
     model.configure(files)
     small = {name: files[name] for name in SMALL if name in files}

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Callable, Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.layout import Layout
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.fetch import FetchError
-from rushlight.core.io.hub.folder import SHORTLIST, SmallFiles
+from rushlight.core.io.hub.folder import SHORTLIST
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.core.io.weights.byteorder import swap_bytes
 from rushlight.core.io.weights.gguf import (
@@ -69,6 +68,7 @@ class Head:
 HEAP, BUFFER, BLOCKS = range(3)
 
 
+T = TypeVar("T")
 Parts = tuple[Mapping[str, bytes], dict[str, Tensor], dict[str, Any] | None]
 
 
@@ -85,6 +85,7 @@ class Builder:
         self.port = None if self.stream is None else self.stream.port
         self.files: dict[str, bytes] = {}
         self.tensors: dict[str, Tensor] = {}
+        self.graphs: dict[str, Any] = {}  # of ONNX: what remote.js opens, by path
         self._ggufs: list[tuple[str, Gguf]] = []  # the parts of a GGUF file
         self._blocks: list[LoadStep] = []
         self._swapped: list[tuple[np.ndarray[Any, Any], DType]] = []
@@ -216,6 +217,10 @@ class Builder:
         self._check_new(path, tensors)
         self.tensors |= tensors
 
+    def add_graph(self, path: str, file: Any) -> None:
+        """Keep a file of ONNX, which is read once it is known to be needed."""
+        self.graphs[path] = file
+
     def _check_new(self, path: str, names: Mapping[str, Any]) -> None:
         if again := names.keys() & self.tensors.keys():
             raise FormatError(f'{path}: tensor "{min(again)}" is in another file already')
@@ -265,36 +270,39 @@ class Sha256:
 
 async def fetch_checkpoint(
     where: str,
+    make: Callable[[Builder], Awaitable[T]],
     progress: Callable[[int, int | None], None] | None = None,
     device: str | Device = "cpu",
-) -> Parts:
-    """Read a model from a URL or hub id; returns small files, tensors and a GGUF file's metadata.
+    asked: Mapping[str, Any] | None = None,
+) -> T:
+    """What `make` makes of a model's files at a URL or hub id; graphs of ONNX it reads itself.
 
-    progress(done, total) counts bytes. Large tensors go into the memory of `device`, all others
-    into the heap. A download is checked against the hash of the site's manifest or the hub, cached
-    by the browser, and resumed after a break. Raises FetchError with the reason and a hint.
+    progress(done, total) counts bytes. asked: the dtype and the format of graphs. Large tensors go
+    into the memory of `device`, all others into the heap. A download is checked against the hash of
+    the site's manifest or the hub, cached by the browser, and resumed after a break. Raises
+    FetchError with the reason and a hint.
 
     `where` is that URL or id.
     """
     await import_modules()  # so that making the model needs no blocking wait
-    if (folder := Path(where)).exists():  # of Pyodide's own file system
-        tensors, metadata = load_weights(folder)
-        return SmallFiles(folder) if metadata is None else {}, tensors, metadata
+    import js  # type: ignore[import-not-found, unused-ignore]
     import pyodide_js  # type: ignore[import-not-found, unused-ignore]
-    from pyodide.ffi import JsException, create_proxy  # type: ignore[import-not-found, unused-ignore]
+    from pyodide.ffi import JsException, create_proxy, to_js  # type: ignore[import-not-found, unused-ignore]
 
+    chosen = to_js(dict(asked or {}), dict_converter=js.Object.fromEntries)
     loader, weights = await import_js("loader.js"), await import_js("weights.js")
     builder = Builder(await device_async(device))
     tell = create_proxy(lambda done, total: progress and progress(done, total))
     proxy = create_proxy(builder)
     try:
-        small = await loader.fetchModel(weights, str(where), proxy, pyodide_js, tell)
+        small = await loader.fetchModel(weights, str(where), proxy, pyodide_js, tell, chosen)
     except JsException as error:
         hint = f"\n  hint: {error.hint}" if getattr(error, "hint", "") else ""
         raise FetchError(f"{getattr(error, 'message', error)}{hint}") from None
+    else:
+        for path, content in small:
+            builder.add_file(path, content)
+        return await make(builder)
     finally:
         tell.destroy()
         proxy.destroy()
-    for path, content in small:
-        builder.add_file(path, content)
-    return builder.parts()

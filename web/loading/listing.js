@@ -1,6 +1,7 @@
 // listing.js: which files a model has, by its address, its hub id or what a visitor chose.
 
 import { isGguf, pickGguf, splitParts } from "./ggufs.js";
+import { chosenGraphs, graphsAt, isGraphPart, meansGraphs } from "./graphs.js";
 import { WeightsError, refusedByServer } from "./ranges.js";
 
 /**
@@ -10,8 +11,9 @@ import { WeightsError, refusedByServer } from "./ranges.js";
  *   | { kind: "local", files: { path: string, blob: Blob }[] }} Source
  * @typedef {{ name: string, origin: "folder" | "hub" | "local", files: FileSpec[] }} Listing
  * @typedef {(path: string) => { path: string, url: string }} Place
+ * @typedef {import("./graphs.js").Asked} Asked
  * @typedef {{ config: RegExp, pick: (files: FileSpec[], where: string) => FileSpec[],
- *   ask: (store: WeightStore, at: Place, signal?: AbortSignal) => Promise<FileSpec[]> }} What
+ *   told?: Asked, ask: (store: WeightStore, at: Place, signal?: AbortSignal) => Promise<FileSpec[]> }} What
  */
 
 // The small files of a model folder. config.json is required. site/builder reads this list, too.
@@ -61,6 +63,14 @@ const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(
  *  which of them a plain server has.
  *  @type {What} */
 const MODEL = { config: /(^|\/)config\.json$/, pick, ask: askForModel };
+/** A model of the files that are asked for, where a folder has those of ONNX.
+ *  @param {Asked} asked @returns {What} */
+export const modelOf = (asked) => ({
+  config: MODEL.config,
+  told: asked,
+  pick: (files, where) => pick(files, where, asked),
+  ask: (store, at, signal) => askForModel(store, at, signal, asked),
+});
 /** @type {What} */
 export const ADAPTER = {
   config: /(^|\/)adapter_config\.json$/,
@@ -95,6 +105,28 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
  *  @param {Source} source @param {AbortSignal} [signal] @param {What} [what]
  *  @returns {Promise<Listing>} */
 export async function list(store, source, signal, what = MODEL) {
+  const listing = await listAll(store, source, signal, what);
+  const { files } = listing;
+  if (!files.some(({ path }) => isGraphPart(path))) return listing;
+  const config = files.find(({ path }) => path === "config.json");
+  const text = config && new TextDecoder().decode(await store.bytes(config, { signal }));
+  const graphs = new Set(chosenGraphs(files, what.told?.dtype, text && dtypeIn(text)));
+  const kept = files.filter((file) => !isGraphPart(file.path) || graphs.has(file));
+  return { ...listing, files: kept };
+}
+
+/** The dtype of ONNX files that a configuration tells. @param {string} text */
+function dtypeIn(text) {
+  try {
+    return JSON.parse(text)["transformers.js_config"]?.dtype;
+  } catch {
+    return undefined; // the reader of the configuration tells what is wrong
+  }
+}
+
+/** @param {WeightStore} store @param {Source} source @param {AbortSignal | undefined} signal
+ *  @param {What} what @returns {Promise<Listing>} */
+async function listAll(store, source, signal, what) {
   if (source.kind === "local") return listLocal(source.files, what);
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
   const { pathname } = new URL(source.url);
@@ -220,9 +252,9 @@ const isVocabulary = (path) =>
   VOCABULARIES.includes(path) || /^[^/]+\.tiktoken$/.test(path) || MARIAN.test(path);
 
 /** The files that loading needs. Throws an error that names a missing one.
- *  @param {FileSpec[]} files @param {string} where */
-function pick(files, where) {
-  if (!files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
+ *  @param {FileSpec[]} files @param {string} where @param {Asked} [asked] */
+function pick(files, where, asked = {}) {
+  if (!meansGraphs(asked) && !files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
     const gguf = pickGguf(files, where);
     if (gguf.length) return gguf;
   }
@@ -239,14 +271,17 @@ function pick(files, where) {
   const index = byPath.get(WEIGHTS_INDEX);
   const single = byPath.get(WEIGHTS);
   const shards = files.filter((file) => /^model-\d+-of-\d+\.safetensors$/.test(file.path));
-  const others = files.filter((file) => OTHER_WEIGHTS.test(file.path));
-  const bins = others.filter((file) => /^pytorch_model(-\d+-of-\d+)?\.bin$/.test(file.path));
-  const pickled = bins.length ? bins : others.length === 1 ? others : [];
-  const weights = single ? [single] : index ? shards : pickled;
+  const loose = files.filter((file) => OTHER_WEIGHTS.test(file.path));
+  const bins = loose.filter((file) => /^pytorch_model(-\d+-of-\d+)?\.bin$/.test(file.path));
+  const pickled = bins.length ? bins : loose.length === 1 ? loose : [];
+  const graphs = files.filter((file) => isGraphPart(file.path));
+  const stored = single ? [single] : index ? shards : pickled;
+  const weights = graphs.length && (meansGraphs(asked) || !stored.length) ? graphs : stored;
   const alone = weights.length === 1 && TELLING.test(weights[0].path);
   // A tensor may tell the family, too: that of static embeddings.
   const told = byPath.has("config.json") || (single && whole);
-  const prepared = PREPARED.some((path) => byPath.has(path)) || (alone && !told);
+  const others = weights === graphs || (alone && !told); // what has no tokenizer says so itself
+  const prepared = others || PREPARED.some((path) => byPath.has(path));
   for (const [path, found] of /** @type {[string, boolean][]} */ ([
     ["config.json", told || alone || vocabularies.some((path) => MARIAN.test(path))],
     ["tokenizer.json", whole || vocabularies.length > 0 || prepared],
@@ -352,6 +387,14 @@ async function weightsAt(store, at, signal) {
   return others && !(await there(store, at(WEIGHTS), signal)) ? others : [at(WEIGHTS)];
 }
 
+/** The ONNX files in a folder. @param {WeightStore} store @param {Place} at @param {Asked} asked
+ *  @param {FileSpec[]} small @param {AbortSignal} [signal] */
+async function onnxAt(store, at, { dtype }, small, signal) {
+  const config = small.find(({ path }) => path === "config.json")?.blob;
+  const told = config && dtypeIn(await config.text());
+  return graphsAt(at, (file) => there(store, file, signal), [dtype, told]);
+}
+
 /** A small file of a plain server, if it is JSON: some hosts answer with a page when a file is
  *  missing. @param {WeightStore} store @param {{ path: string, url: string }} file
  *  @param {AbortSignal} [signal] @returns {Promise<FileSpec[]>} */
@@ -360,14 +403,16 @@ async function smallAt(store, { path, url }, signal) {
   return text !== null && /^\s*[[{]/.test(text) ? [{ path, blob: new Blob([text]) }] : [];
 }
 
-/** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal] */
-async function askForModel(store, at, signal) {
+/** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal]
+ *  @param {Asked} [asked] */
+async function askForModel(store, at, signal, asked = {}) {
   const files = [];
   for (const path of SMALL_FILES) files.push(...(await smallAt(store, at(path), signal)));
   if (!files.some(({ path }) => path === "tokenizer.json")) {
     for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }
-  return [...files, ...(await weightsAt(store, at, signal))];
+  const graphs = meansGraphs(asked) ? await onnxAt(store, at, asked, files, signal) : [];
+  return [...files, ...(graphs.length ? graphs : await weightsAt(store, at, signal))];
 }
 
 /** @param {WeightStore} store @param {Place} at @param {AbortSignal} [signal] */

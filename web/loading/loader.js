@@ -2,7 +2,8 @@
 
 import { STORED, readStored } from "./stored.js";
 import { isGguf } from "./ggufs.js";
-import { list, sourceOf } from "./listing.js";
+import { isGraphPart, orGraphs } from "./graphs.js";
+import { list, modelOf, sourceOf } from "./listing.js";
 import { Scatter } from "./places.js";
 import { WeightsError, concatenate } from "./ranges.js";
 
@@ -15,7 +16,7 @@ import { WeightsError, concatenate } from "./ranges.js";
  */
 
 const HEAP = 2 ** 32; // the most memory that WebAssembly has
-const WEIGHTS = /\.(gguf|safetensors|bin|pth?|npz)$/i;
+const WEIGHTS = /\.(gguf|safetensors|bin|pth?|npz|onnx)$/i;
 const LARGEST_HEADER = 100e6;
 const GGUF = 0x46554747; // the letters "GGUF"
 const GGUF_HEAD = 1 << 20; // bytes to try first; the header holds the vocabulary
@@ -33,7 +34,7 @@ export async function measure(store, listing) {
 /** Throws an error if the weights are more than WebAssembly has room for, before they are read.
  *  @param {Listing} listing @param {number} idle  bytes of the heap that are taken */
 export function checkRoom({ files }, idle) {
-  const weights = files.filter((file) => WEIGHTS.test(file.path));
+  const weights = files.filter(({ path }) => WEIGHTS.test(path) || isGraphPart(path));
   const bytes = weights.reduce((sum, file) => sum + (file.size ?? file.blob?.size ?? 0), 0);
   const room = HEAP - idle;
   if (bytes <= room) return;
@@ -45,7 +46,8 @@ export function checkRoom({ files }, idle) {
 
 /**
  * Reads every file of a listing. Small files become bytes. Weights go to the places that
- * `builder.begin` returns for a file's header.
+ * `builder.begin` returns for a file's header. Graphs are given to the builder as they are: Python
+ * reads those that it takes by remote.js.
  * @param {WeightStore} store @param {Listing} listing @param {Builder} builder
  * @param {() => Uint8Array} heap @param {{ signal?: AbortSignal,
  *   report?: (progress: LoadProgress) => void }} options
@@ -69,6 +71,10 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
     const options = { signal, onBytes };
+    if (isGraphPart(file.path)) {
+      builder.addGraph(file.path, { ...file, ...options, store });
+      continue;
+    }
     const inside = file.path.includes("/"); // a module's files are small
     const stored = !inside && STORED.test(file.path);
     if (stored && (await readStored(store, file, builder, heap, options))) continue;
@@ -90,14 +96,18 @@ export async function read(store, listing, builder, heap, { signal, report }) {
  * @param {import("../types.d.ts").PyBuilder} proxy
  * @param {import("../types.d.ts").Pyodide} py
  * @param {(done: number, total: number | null) => void} tell
+ * @param {import("./graphs.js").Asked} asked
  */
-export async function fetchModel(weights, where, proxy, py, tell) {
+export async function fetchModel(weights, where, proxy, py, tell, asked) {
   const store = new weights.WeightStore({ createHash: async () => proxy.hash() });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
-  const listing = await list(store, sourceOf(where, { base, models: base }));
+  const source = sourceOf(where, { base, models: base });
   const builder = flat(proxy);
   const report = (/** @type {LoadProgress} */ { loaded, total }) => tell(loaded, total);
-  return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+  return orGraphs(asked, async (chosen) => {
+    const listing = await list(store, source, undefined, modelOf(chosen));
+    return [...(await read(store, listing, builder, () => py._module.HEAPU8, { report }))];
+  });
 }
 
 /** Python's Builder with arrays instead of Python lists.
@@ -117,6 +127,7 @@ export function flat(proxy) {
       const next = proxy.look(path, size, offset, bytes);
       return next ? numbers(next) : null;
     },
+    addGraph: (path, file) => proxy.add_graph(path, file),
     beginStored: () => numbers(proxy.begin_stored()),
     open: (number) => numbers(proxy.open(number)),
     commit: (bytes) => proxy.commit(bytes),

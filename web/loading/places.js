@@ -8,6 +8,7 @@ import { concatenate } from "./ranges.js";
  * @typedef {{ begin(path: string, head: Uint8Array, size: number): number[] | null,
  *   look(path: string, size: number, offset: number, bytes: Uint8Array): number[] | null,
  *   beginStored(): number[], open(number: number): number[], commit(bytes: number): void,
+ *   addGraph(path: string, file: import("./remote.js").Given): void,
  *   check(): Promise<void>,
  *   port: import("../gpu/gpu.js").Port | null }} Builder
  * @typedef {{ start: number, end: number, kind: number, place: number }} Row

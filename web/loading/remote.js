@@ -9,30 +9,37 @@ import { WeightStore } from "./weights.js";
 
 /**
  * @typedef {import("./ranges.js").FileSpec} FileSpec
- * @typedef {{ file: FileSpec, size: number, spans: Spans, store: WeightStore }} Remote
+ * @typedef {FileSpec & import("./ranges.js").ReadOptions & { store?: WeightStore }} Given
+ * @typedef {{ file: Given, size: number, spans: Spans, store: WeightStore }} Remote
  */
 
 const SHORT = 1 << 22; // bytes of a file that is read whole: less than many requests take
-const store = new WeightStore();
+const own = new WeightStore();
 
 /**
- * Opens a file: an address, relative to the page's, or a Blob.
- * @param {string | Blob} where @param {string} path  its name for messages
+ * Opens a file: an address, relative to the page's, a Blob, or a file of a listing.
+ * @param {string | Blob | Given} where @param {string} path  its name for messages
  * @returns {Promise<Remote>}
  */
 export async function open(where, path) {
-  /** @type {FileSpec} */
-  const file = typeof where === "string" ? { path, url: absolute(where) } : { path, blob: where };
+  /** @type {Given} */
+  const file =
+    typeof where === "string"
+      ? { path, url: absolute(where) }
+      : where instanceof Blob
+        ? { path, blob: where }
+        : where;
+  const { store = own, signal } = file;
   const spans = new Spans(file, store);
   try {
-    await spans.open();
+    await spans.open(signal);
   } catch (error) {
     // A server without ranges, or one that hides the size: the file is brought whole, not into the
     // memory of WebAssembly.
     if (!(error instanceof WeightsError) || error.retry || error.status !== null) throw error;
     return whole(file);
   }
-  if (!file.blob && spans.size <= SHORT) return whole(file);
+  if (file.url && spans.size <= SHORT) return whole(file);
   return { file, size: spans.size, spans, store };
 }
 
@@ -41,16 +48,18 @@ export function absolute(where) {
   return new URL(where, globalThis.document?.baseURI ?? globalThis.location.href).href;
 }
 
-/** @param {FileSpec} file @returns {Promise<Remote>} */
+/** @param {Given} file @returns {Promise<Remote>} */
 async function whole(file) {
-  const blob = new Blob([await store.bytes(file)]);
+  const { store = own } = file;
+  const blob = new Blob([await store.bytes(file, file)]);
   const spans = new Spans({ path: file.path, blob }, store);
   await spans.open();
-  return { file: { ...file, blob }, size: blob.size, spans, store };
+  // Its bytes were told of.
+  return { file: { ...file, blob, onBytes: undefined }, size: blob.size, spans, store };
 }
 
 /** Bytes of it. @param {Remote} remote @param {number} offset @param {number} length */
-export const read = ({ spans }, offset, length) => spans.read(offset, length);
+export const read = ({ spans, file }, offset, length) => spans.read(offset, length, file.signal);
 
 /**
  * Streams the file once, into `rows` (file offset, bytes, kind, place).
@@ -61,7 +70,11 @@ export const read = ({ spans }, offset, length) => spans.read(offset, length);
 export async function stream({ file, size, store }, rows, proxy, py, tell) {
   const builder = flat(proxy);
   const scatter = new Scatter(rows, () => py._module.HEAPU8, builder);
-  const { body } = await store.open(file, { onBytes: tell });
+  const onBytes = (/** @type {number} */ count, /** @type {"cache" | "network" | "local"} */ from) => {
+    tell(count);
+    file.onBytes?.(count, from);
+  };
+  const { body } = await store.open(file, { onBytes, signal: file.signal });
   let offset = 0;
   for await (const bytes of body) {
     scatter.write(offset, /** @type {Uint8Array<ArrayBuffer>} */ (bytes));

@@ -28,7 +28,7 @@ _MOST_KEPT = 512  # pieces
 class Remote:
     """A file that JavaScript reads. address: its URL, "" for a visitor's file.
 
-    others: the visitor's other files by name, beside which tensors may lie.
+    others: the files that lie beside it by name, of a visitor or of a listing.
     """
 
     def __init__(self, js: Any, name: str, address: str, others: Mapping[str, Any]) -> None:
@@ -57,9 +57,9 @@ class Remote:
 
     async def beside(self, location: str) -> Remote:
         """A file beside this one, by its relative address. Raises as `open_remote`."""
-        if self.address:
-            return await open_remote(urljoin(self.address, location))
         name = unquote(location).rpartition("/")[2]
+        if self.address and name not in self.others:
+            return await open_remote(urljoin(self.address, location))
         if name not in self.others:
             raise FormatError(
                 f"{self.name}: tensors lie in the file {name}, which is missing",
@@ -75,13 +75,14 @@ class Remote:
 async def open_remote(
     where: Any, name: str = "", others: Mapping[str, Any] | None = None
 ) -> Remote:
-    """A file by its address, relative to the page's, or a Blob of JavaScript.
+    """A file by its address, relative to the page's, or a Blob or a file's row of JavaScript.
 
-    where: either. name: for messages; by default the address. others: a visitor's files by name,
-    beside this one. FetchError, with a hint, for a server that does not answer or has no such file.
+    where: one of these. name: for messages; by default the address. others: files by name, beside
+    this one. FetchError, with a hint, for a server that does not answer or has no such file.
     """
     module = await import_js("remote.js")
-    address = str(module.absolute(where)) if isinstance(where, str) else ""
+    address = where if isinstance(where, str) else getattr(where, "url", None)
+    address = str(module.absolute(address)) if address else ""
     told = name or address or str(getattr(where, "name", "the file"))
     return Remote(await _told(module.open(where, told)), told, address, others or {})
 

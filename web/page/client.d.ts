@@ -54,8 +54,12 @@ export interface LoadOptions {
   device?: "cpu" | "webgpu" | "auto";
   /** Bytes of GPU memory that all models together may hold. More raises a DeviceMemoryError. */
   memoryBudget?: number;
-  /** The dtype to convert floating weights to, such as "float32"; by default the file's own. */
-  dtype?: string;
+  /** The dtype to convert floating weights to, such as "float32"; by default the file's own. Of a
+   *  folder of ONNX files it chooses the file: "fp32", "fp16", "q8", "int8", "uint8", "q4", "bnb4"
+   *  or "q4f16", or one for each graph. */
+  dtype?: string | Record<string, string>;
+  /** "onnx": the folder's ONNX files, where it has other weights too. */
+  format?: "onnx";
   /** How the CPU multiplies quantized weights: "fast" (the default) rounds activations to 16 bits,
    *  "exact" does not. `Model.linear` says which mode is in use. */
   linear?: "exact" | "fast";

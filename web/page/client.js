@@ -192,7 +192,7 @@ class Runtime {
 
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
   async load(source, { hubUrl, signal, onProgress, ...given } = {}) {
-    const { device = "cpu", linear = "fast", dtype, memoryBudget, context } = given;
+    const { device = "cpu", linear = "fast", dtype, format, memoryBudget, context } = given;
     if (!DEVICES.includes(device)) {
       const known = DEVICES.join(", ");
       throw new RangeError(`load: device "${device}" is not supported; supported: ${known}`);
@@ -203,7 +203,10 @@ class Runtime {
     if (context !== undefined && !(Number.isInteger(context) && context > 0)) {
       throw new RangeError(`load: context is ${context}; it must be a whole number of tokens`);
     }
-    const options = { device, dtype, memoryBudget, linear, context };
+    if (![undefined, "onnx"].includes(format)) {
+      throw new RangeError(`load: format "${format}" is not supported; supported: onnx`);
+    }
+    const options = { device, dtype, format, memoryBudget, linear, context };
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
     const made = await this.#link.call("load", [where, options], { signal, onProgress });
@@ -214,8 +217,8 @@ class Runtime {
    *  @param {import("./client.d.ts").LoadOptions & Record<string, unknown>} [options]
    *  @returns {Promise<any>} */
   async pipeline(task, source, options = {}) {
-    const { device, linear, dtype, memoryBudget, context, hubUrl, signal, onProgress, ...given } =
-      options;
+    const { device, linear, dtype, format, memoryBudget, context, hubUrl, ...rest } = options;
+    const { signal, onProgress, ...given } = rest;
     if (source instanceof Model) return source.pipeline(task, given);
     await until(this.ready, signal);
     await this.#link.call("task", [0, task]); // refuses an unknown task before anything is loaded

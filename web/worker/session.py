@@ -33,7 +33,7 @@ from rushlight.core.io.text.template import bring_jinja_by
 from rushlight.core.io.text.tokenizer import import_modules
 from rushlight.models import Model
 from rushlight.models.generation.chatting import divided
-from rushlight.models.loading import from_parts
+from rushlight.models.loading import from_builder
 from rushlight.models.model import runs_in_software
 from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
 from rushlight.models.tasks import tasks as all_tasks
@@ -81,20 +81,20 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
 
 
 async def build(
-    builder: Builder, dtype: str | None, linear: str, context: int | None = None
+    builder: Builder, dtype: Any, linear: str, context: int | None = None
 ) -> dict[str, Any]:
     """Make a model of the files in `builder`; returns its number and its properties.
 
     linear: the mode of products with quantized weights; an option of a task overrides it. context:
     the most tokens of a conversation, if fewer than the model's own.
 
-    `dtype`: floating weights are converted to it. Raises LoadError or FormatError for files that
-    are no model.
+    `dtype`: floating weights are converted to it, or the ONNX files are of it. Raises LoadError or
+    FormatError for files that are no model.
     """
     # Imported now, so that building needs no blocking wait (Safari has none).
     await import_modules()
     started = time.perf_counter()
-    model: Any = from_parts(*builder.parts(), device=builder.device, dtype=dtype)
+    model: Any = await from_builder(builder, given_of(dtype))
     builder.tensors.clear()  # otherwise converted or moved tensors would be held twice
     if context is not None and _generates(model):
         model.context_length = min(model.context_length, context)

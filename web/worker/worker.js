@@ -9,7 +9,8 @@ import { adapting } from "./adapting.js";
 import { inspecting } from "./inspecting.js";
 import { listening } from "./listening.js";
 import { Told, programming } from "./programming.js";
-import { list } from "../loading/listing.js";
+import { orGraphs } from "../loading/graphs.js";
+import { list, modelOf } from "../loading/listing.js";
 import { checkRoom, flat, measure, read } from "../loading/loader.js";
 import { forget, keepFiles, keepMemory, recall, restore } from "./snapshot.js";
 import * as tables from "./tables.js";
@@ -254,16 +255,18 @@ const api = {
     ),
 
   /** @param {MessagePort} port @param {Source} source
-   *  @param {{ device: string, dtype?: string, memoryBudget?: number, linear: string,
-   *    context?: number }} options */
-  load: (port, source, { device, dtype, memoryBudget, linear, context }) =>
+   *  @param {{ device: string, dtype?: string | Record<string, string>, format?: string,
+   *    memoryBudget?: number, linear: string, context?: number }} options */
+  load: (port, source, { device, dtype, format, memoryBudget, linear, context }) =>
     perform(port, async ({ signal, report }) => {
       const { session } = ready();
       const began = performance.now();
       const place = plain(await session.place(device, memoryBudget));
-      const listing = await list(store, source, signal);
-      if (place.device === "cpu") checkRoom(listing, idle);
-      const builder = await bring(listing, place.device, { signal, report });
+      const [listing, builder] = await orGraphs({ dtype, format }, async (asked) => {
+        const listing = await list(store, source, signal, modelOf(asked));
+        if (place.device === "cpu") checkRoom(listing, idle);
+        return [listing, await bring(listing, place.device, { signal, report })];
+      });
       try {
         const made = plain(await session.build(builder, dtype, linear, context));
         const seconds = (performance.now() - began) / 1000;

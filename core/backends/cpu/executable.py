@@ -13,7 +13,7 @@ from rushlight.core.backends import profiling
 from rushlight.core.backends.cpu import lowering, simd
 from rushlight.core.backends.cpu.fuse_elementwise import fuse_elementwise
 from rushlight.core.backends.cpu.fuse_into_conv import fuse_into_conv
-from rushlight.core.backends.cpu.prepacked import PackedWeight, constant_steps, prepack
+from rushlight.core.backends.cpu.prepacked import PackedWeight, Watch, constant_steps, prepack
 from rushlight.core.backends.modes import get_linear_mode, linear_mode
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.last_states import write_state_in_place
@@ -68,6 +68,8 @@ class CpuExecutable:
         self.first = self._bind(first)
         self.call_steps, self.messages = [], 0
         self.calls = self._bind(steps)
+        refs = [ref for weight in self.packed for ref in weight.watch.refs]
+        self.whole = Watch([x for ref in (*refs, *self.watch.refs) if (x := ref()) is not None])
         self.in_order = not self.first and not self.packed  # these read before any step writes
 
     def bind(self, slot: Slot, argument: Operand) -> None:
@@ -94,11 +96,16 @@ class CpuExecutable:
 
     def run(self) -> None:
         """Run all calls once."""
-        for weight in self.packed:
-            weight.watch.recompute([weight.pack])
-        if self.first:
-            with np.errstate(all="ignore"):
-                self.watch.recompute(self.first)
+        # Most often nothing changed, which one look tells.
+        if not self.in_order and (
+            (now := self.whole.versions()) is None or now != self.whole.computed_at
+        ):
+            for weight in self.packed:
+                weight.watch.recompute([weight.pack])
+            if self.first:
+                with np.errstate(all="ignore"):
+                    self.watch.recompute(self.first)
+            self.whole.computed_at = now
         if profiling.watching:
             profiling.watching[-1](self.calls, self.call_steps)
             return

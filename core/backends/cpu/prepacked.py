@@ -38,6 +38,15 @@ class Watch:
         self.refs = [weakref.ref(x) for x in memory]
         self.computed_at: list[int] | None = None  # the versions then
 
+    def versions(self) -> list[int] | None:
+        """The versions now; None where others could write to the memory, or it is gone."""
+        refs: list[Any] = self.refs
+        try:
+            found = [-1 if (x := ref()).lent else x.version for ref in refs]
+        except AttributeError:
+            return None
+        return None if -1 in found else found
+
     def recompute(self, calls: Iterable[Callable[[], None]]) -> None:
         """Make it again by `calls`, if ops wrote to the memory or others could."""
         memory = [x for ref in self.refs if (x := ref()) is not None]
