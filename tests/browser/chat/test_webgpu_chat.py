@@ -216,8 +216,7 @@ def test_the_client_works_on_webgpu_with_jspi_removed(
     place = serve(chat_site)
     remove = b"delete WebAssembly.Suspending; delete WebAssembly.promising;\n"
     place.mischief.prepend["/rushlight/worker.js"] = remove
-    page = pages.context(service_workers="block").new_page()  # a first start
-    page.goto(f"{place.url}rushlight/runtime.json")
+    page = pages.open(f"{place.url}rushlight/runtime.json")
     found = page.evaluate(
         """async () => {
           const { createRushlight } = await import("/rushlight/client.js");
