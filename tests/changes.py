@@ -1,5 +1,8 @@
 """Tests that run where their files changed: fuzzing, sanitizers, prices, the wheels, `make demo`.
 
+And what is long and depends on the library alone: real weights, examples, products on webgpu, and
+the sweeps over all families.
+
 `unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last
 found all of its tests passing. Where the files are still the same, `make test` leaves the subject
 out and says so.
@@ -55,12 +58,31 @@ _DEMO = (
     "Makefile", "pyproject.toml", "hatch_build.py", "tools/*.sh", "web/**/*.*", "site/**/*.*",
     "core/io/hub/**/*", "models/hub/*", "cli/*.py", "models/gguf/*.py", "tests/packaging/*",
 )  # fmt: skip
+# All that `import rushlight` may reach in a process, and what every test runs with.
+_LIBRARY = (
+    "core/**/*", "models/**/*", "simd_kernels/**/*", "wgsl_kernels/**/*", "src/**/*.py",
+    "web/**/*.py", "pyproject.toml", "tests/*.py",
+)  # fmt: skip
+_WEIGHTS = ("smollm2", "minilm", "bergamot", "titles", "wordllama")
+_PRODUCTS = ("matmul", "half", "lifetime")
+_SWEEPS = ("changed_keys", "lying_configs", "checkpoint_names")
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),
     "prices": Subject(("prices/",), _PRICES),
     "sanitizers": Subject(("simd/test_sanitized.py",), _KERNELS),
     "wheels": Subject(("packaging/test_targets.py", "packaging/test_platform_wheels.py"), _WHEELS),
     "demo": Subject(("packaging/test_demo.py",), _DEMO),
+    "weights": Subject(
+        tuple(f"parity/test_{name}.py" for name in _WEIGHTS), (*_LIBRARY, "tests/parity/**/*")
+    ),
+    "examples": Subject(("test_examples.py",), (*_LIBRARY, "examples/**/*")),
+    "products": Subject(
+        tuple(f"webgpu/test_{name}.py" for name in _PRODUCTS),
+        (*_LIBRARY, "tests/webgpu/*", "tests/core/samples/*", "tests/models/data/*"),
+    ),
+    "sweeps": Subject(
+        tuple(f"models/test_{name}.py" for name in _SWEEPS), (*_LIBRARY, "tests/models/**/*")
+    ),
 }
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import re
+import subprocess
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -125,6 +127,56 @@ def test_subjects_name_tests_and_files_that_exist(load: Any) -> None:
         assert all(list(HERE.glob(f"{start}*")) for start in subject.tests)
     items = [_Item("fuzz/test_files_fuzz.py"), _Item("core/io/test_io_gguf.py")]
     assert [changes.belongs(item, ["fuzz"]) for item in items] == [True, False]
+
+
+def _patterns(changes: Any, name: str) -> Any:
+    """A function that tells whether a subject depends on a file, by its path below the root."""
+    files = {path for pattern in changes.SUBJECTS[name].files for path in HERE.parent.glob(pattern)}
+    return lambda path: HERE.parent / path in files
+
+
+@pytest.mark.parametrize("name", ["weights", "examples", "products", "sweeps"])
+def test_a_subject_of_the_library_depends_on_all_of_it(name: str, load: Any) -> None:
+    changes = load("changes")
+    depends = _patterns(changes, name)
+    rooms = ["core", "models", "simd_kernels", "wgsl_kernels", "src", "pyproject.toml"]
+    listed = subprocess.run(
+        ["git", "ls-files", "-z", *rooms, "tests/*.py"],
+        cwd=HERE.parent,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split("\0")
+    known = [Path(path) for path in filter(None, listed)]
+    beside = [path for path in known if path.parts[0] != "tests" or len(path.parts) == 2]
+    real = [p for p in beside if not (HERE.parent / p).is_symlink() and (HERE.parent / p).exists()]
+    assert len(real) > 1000
+    # The marker of a typed package, and stubs of it, are read by type checkers alone.
+    missing = [p for p in real if not depends(p) and p.suffix not in (".typed", ".pyi")]
+    assert [path for path in missing if path.name != "py.typed"] == []
+
+
+@pytest.mark.parametrize("name", ["weights", "examples", "products", "sweeps"])
+def test_a_subject_of_the_library_depends_on_every_file_that_its_tests_name(
+    name: str, load: Any
+) -> None:
+    """What they import, and their own folders: nothing of the site, of commands, of other rooms."""
+    changes = load("changes")
+    depends = _patterns(changes, name)
+    starts = changes.SUBJECTS[name].tests
+    tests = [path for start in starts for path in HERE.glob(f"{start}*")]
+    assert len(tests) == len(starts)
+    sources = {HERE / "conftest.py", *tests, *(path.parent / "conftest.py" for path in tests)}
+    if name == "examples":
+        sources |= {*(HERE.parent / "examples").glob("*.py")}
+    for path in sorted(path for path in sources if path.exists()):
+        assert depends(path.relative_to(HERE.parent)), path
+        text = path.read_text(encoding="utf-8")
+        assert not re.search(r"rushlight[. ](import )?(web|site|cli)\b", text), path
+        # A file elsewhere, by the names of its folders: parents[1] / "models" / "data".
+        for room in re.findall(r'parents?\[[12]\] / "(\w+)"', text):
+            inside = [f for f in changes.SUBJECTS[name].files if f"{room}/" in f]
+            assert inside, f"{path} reads {room}"
 
 
 def test_quick_takes_the_nearest_within_its_seconds(tmp_path: Path) -> None:

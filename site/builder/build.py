@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import rushlight
+import rushlight.web
 from rushlight.core.io import read_tables
 from rushlight.core.io.hub.fetch import (
     FetchError,
@@ -187,9 +188,8 @@ def _intact(path: Path, sha256: str) -> bool:
 
 
 def _web() -> Path:
-    return next(
-        path for path in wheel.package_files().values() if path.name == "assets.toml"
-    ).parent
+    assert rushlight.web.__file__ is not None
+    return Path(rushlight.web.__file__).resolve().parent
 
 
 def _runtime(dest: Path, progress: Progress | None) -> str:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import base64
 import hashlib
 import importlib.metadata
+import re
 import tomllib
 import zipfile
 from collections.abc import Iterator
-from fnmatch import fnmatch
+from fnmatch import translate
 from pathlib import Path
 from typing import Any
 
@@ -49,15 +50,13 @@ def package_files() -> dict[str, Path]:
 
 def _chosen(root: Path, table: dict[str, Any]) -> Iterator[Path]:
     """The files that hatchling takes for a target: what is included, and the artifacts."""
+    patterns = [pattern + end for pattern in table["exclude"] for end in ("", "/*")]
+    left_out = re.compile("|".join(translate(pattern) for pattern in patterns))
     for place in table["only-include"]:
         for path in [root / place] if (root / place).is_file() else (root / place).rglob("*"):
             inner = path.relative_to(root)
-            left_out = any(
-                fnmatch(f"/{inner.as_posix()}", pattern + end)
-                for pattern in table["exclude"]
-                for end in ("", "/*")
-            )
-            if path.is_file() and MADE.isdisjoint(inner.parts) and not left_out:
+            made = not MADE.isdisjoint(inner.parts)
+            if not made and not left_out.match(f"/{inner.as_posix()}") and path.is_file():
                 yield path
     for pattern in table["artifacts"]:
         yield from root.glob(pattern.removeprefix("/"))

@@ -47,6 +47,8 @@ FLAGS = [
     "--disable-component-update",
     "--disable-sync",
     "--no-first-run",
+    # What a page has compiled of Python serves the other pages of a profile, too (`Profile`).
+    "--process-per-site",
     # A host that is not this machine by name: without https it is no secure context.
     "--host-resolver-rules=MAP plain.example 127.0.0.1",
 ]
@@ -109,6 +111,8 @@ WARM = b"""{
   };
 }
 """
+WARM_COOKIE = {"name": "warm", "value": "yes", "domain": "127.0.0.1", "path": "/"}
+PATIENT = 120_000  # milliseconds for a page to do something; CI may run much beside it
 KEY = "x-rushlight-key"
 KEEP_START = """async () => {
   const { createRushlight } = await import("/rushlight/client.js");
@@ -530,11 +534,74 @@ _START = """async ({ worker, ...options }) => {
 }"""
 
 
+class Profile:
+    """A profile whose pages share a process, which compiles Python once while one of them lives.
+
+    Every server of a test has a port of its own, so that its pages find nothing kept. What they
+    keep is deleted when the test ends.
+    """
+
+    def __init__(self, browser: Any) -> None:
+        self.context = browser.new_context(service_workers="block")
+        self.context.set_default_timeout(PATIENT)
+        self.context.add_cookies([WARM_COOKIE])
+        self.cleaner = self.context.new_cdp_session(self.context.new_page())
+        self.own = list(self.context.pages)  # those that stay
+        self.owners: dict[Any, Pages] = {}
+        self.origins: set[str] = set()  # visited and not yet forgotten
+        self.context.on("console", lambda message: self._tell("_console", message, message.page))
+        self.context.on("weberror", lambda error: self._tell("_error", error, error.page))
+
+    def _tell(self, what: str, told: Any, page: Any) -> None:
+        """Give a complaint to whoever opened its page; to all, where that is not known."""
+        owner = self.owners.get(page)
+        for one in [owner] if owner else set(self.owners.values()):
+            getattr(one, what)(told)
+
+    def takes(self, url: str, options: dict[str, Any]) -> bool:
+        """Whether a page can be opened here: it asks for nothing special, at a new address."""
+        plain = {"viewport": None, "color_scheme": None, "service_workers": "block"}
+        return (
+            url.startswith("http://127.0.0.1:")
+            and _origin(url) not in self.origins
+            and all(name in plain and plain[name] in (None, options[name]) for name in options)
+        )
+
+    def page(self, owner: Pages, url: str, options: dict[str, Any]) -> Any:
+        """A new page of this profile."""
+        self.origins.add(_origin(url))
+        page = self.context.new_page()
+        self.owners[page] = owner
+        if options.get("viewport"):
+            page.set_viewport_size(options["viewport"])
+        if options.get("color_scheme"):
+            page.emulate_media(color_scheme=options["color_scheme"])
+        return page
+
+    def forget(self, owner: Pages, urls: list[str]) -> None:
+        """Close the pages of `owner`, and those that nobody opened; delete what they kept."""
+        for page in self.context.pages:
+            if page not in self.own and self.owners.get(page, owner) is owner:
+                page.close()
+                self.owners.pop(page, None)
+        for origin in {_origin(url) for url in urls}:
+            self.cleaner.send(
+                "Storage.clearDataForOrigin",
+                {"origin": origin, "storageTypes": "cache_storage,indexeddb,local_storage"},
+            )
+            self.origins.discard(origin)
+
+
+def _origin(url: str) -> str:
+    return "{0.scheme}://{0.netloc}".format(urlsplit(url))
+
+
 class Pages:
     """Opens pages; what any of them, or its workers, complains about fails the test."""
 
-    def __init__(self, browser: Any) -> None:
-        self.browser = browser
+    def __init__(self, browser: Any, profile: Profile | None = None) -> None:
+        self.browser, self.profile = browser, profile
+        self.shared: list[str] = []  # addresses of pages of the profile
         self.contexts: list[Any] = []
         self.complaints: list[str] = []
         # Of the files that tests open as blank pages; of a warm start without a network.
@@ -547,9 +614,9 @@ class Pages:
     def context(self, **options: Any) -> Any:
         """A fresh profile: no cache, no service worker."""
         context = self.browser.new_context(**options)
-        context.set_default_timeout(120_000)  # CI may run much beside it
+        context.set_default_timeout(PATIENT)
         context.on("console", self._console)
-        context.on("weberror", lambda error: self.complaints.append(f"uncaught: {error.error}"))
+        context.on("weberror", self._error)
         self.contexts.append(context)
         return context
 
@@ -558,55 +625,69 @@ class Pages:
             where = (message.location or {}).get("url", "")
             self.complaints.append(f"console: {message.text} ({where})")
 
+    def _error(self, error: Any) -> None:
+        self.complaints.append(f"uncaught: {error.error}")
+
     def open(self, url: str, **options: Any) -> Any:
-        """A page in a fresh profile, without a service worker unless asked for."""
+        """A page to which this address is new, without a service worker unless asked for."""
+        if self.profile and self.profile.takes(url, options):
+            self.shared.append(url)
+            page = self.profile.page(self, url, options)
+            page.goto(url)
+            return page
         context = self.context(**{"service_workers": "block", **options})
         if options.get("service_workers") != "allow":
             # A service worker keeps the files of a first start, and worker.js as it was built.
-            warm = {"name": "warm", "value": "yes", "domain": "127.0.0.1", "path": "/"}
-            context.add_cookies([warm])
+            context.add_cookies([WARM_COOKIE])
         page = context.new_page()
         page.goto(url)
         return page
 
-    def start_python(
-        self, url: str, site: Path, *, jspi: bool = True, worker: bool = False
-    ) -> Python:
-        """Python in a new page of a server of `python_place`, or in a worker of that page."""
+    def start_python(self, url: str, *, jspi: bool = True, worker: bool = False) -> Python:
+        """Python in a new page of a server of `python_place`, or in a worker of that page.
+
+        It goes on from the start that is kept there.
+        """
         page = self.open(url)
-        root, built = f"{url}rushlight/", site / "rushlight"
-        wheels = [
-            f"{root}pyodide/{next((built / 'pyodide').glob('numpy-*.whl')).name}",
-            f"{root}{next(built.glob('rushlight-*.whl')).name}",
-        ]
-        page.evaluate(_START, {"root": root, "wheels": wheels, "jspi": jspi, "worker": worker})
+        asked = {"root": f"{url}rushlight/", "kept": f"{url}start/", "jspi": jspi}
+        page.evaluate(_START, {**asked, "worker": worker})
         return Python(page)
 
     def close(self) -> list[str]:
         """Close everything; the complaints that nobody expected."""
+        if self.profile:
+            self.profile.forget(self, self.shared)
         for context in self.contexts:
             context.close()
         return [c for c in self.complaints if not any(part in c for part in self.expected)]
 
 
 @pytest.fixture(scope="session")
-def warm_start(browser: Any, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with what the runtime keeps of a start, as a page of this browser kept it."""
+def profile(browser: Any) -> Profile:
+    """The profile of most pages."""
+    return Profile(browser)
+
+
+@pytest.fixture(scope="session")
+def warm_start(
+    browser: Any, profile: Profile, site: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Path]:
+    """A folder with what the runtime keeps of a start, as a page kept it that stays open."""
     folder = tmp_path_factory.mktemp("warm")
     kind = type("KeepingSite", (Naughty,), {"root": site, "mischief": Mischief(warm=folder)})
     server = Server(("127.0.0.1", 0), kind)
     stop = _run(server)
-    opened = Pages(browser)
+    opened = Pages(browser, profile)
     opened.open(f"{server.address}rushlight/runtime.json").evaluate(KEEP_START)
-    assert opened.close() == []
     stop()
-    return folder
+    yield folder
+    assert opened.close() == []
 
 
 @pytest.fixture
-def pages(browser: Any) -> Iterator[Pages]:
+def pages(browser: Any, profile: Profile) -> Iterator[Pages]:
     """Opens pages for one test."""
-    opened = Pages(browser)
+    opened = Pages(browser, profile)
     yield opened
     assert opened.close() == []
 
@@ -706,6 +787,7 @@ def tab_pytest(
     serve: Any,
     tab_wheels: list[Path],
     markupsafe_wheel: Path,
+    warm_start: Path,
     tmp_path: Path,
 ) -> Callable[..., dict[str, Any]]:
     """Runs pytest with arguments in a tab, in the folder that a zip holds (data/tab_tests.js)."""
@@ -717,14 +799,11 @@ def tab_pytest(
         (place / "tab_tests.js").write_bytes((HERE / "data" / "tab_tests.js").read_bytes())
         (place / "index.html").write_text("<!doctype html><title>tests</title>", encoding="utf-8")
         (place / "tests.zip").write_bytes(packed)
+        (place / "start").symlink_to(warm_start)
         pure = [*tab_wheels, markupsafe_wheel]
         for wheel in pure:
             (place / wheel.name).symlink_to(wheel)
-        inside = [
-            next((site / "rushlight" / "pyodide").glob("numpy-*.whl")),
-            next((site / "rushlight").glob("rushlight-*.whl")),
-            site / "rushlight" / "jinja2.whl",
-        ]
+        inside = [site / "rushlight" / "jinja2.whl"]
         url = serve(place, plain=True).url
         page = pages.open(url)
         outcome: dict[str, Any] = page.evaluate(
@@ -753,6 +832,7 @@ def tab_pytest(
         }""",
             {
                 "root": f"{url}rushlight/",
+                "start": f"{url}start/",
                 "wheels": [
                     *(f"{url}{path.relative_to(site).as_posix()}" for path in inside),
                     *(f"{url}{wheel.name}" for wheel in pure),
@@ -769,9 +849,10 @@ def tab_pytest(
 
 
 @pytest.fixture(scope="session")
-def python_place(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Path:
-    """A folder with the built site and what `Pages.start_python` needs."""
+def python_place(tmp_path_factory: pytest.TempPathFactory, site: Path, warm_start: Path) -> Path:
+    """A folder with the built site, a kept start and what `Pages.start_python` needs."""
     place = tmp_path_factory.mktemp("python")
+    (place / "start").symlink_to(warm_start)
     (place / "rushlight").symlink_to(site / "rushlight")
     (place / "models").symlink_to(site / "models")
     shutil.copy(HERE / "data" / "python.js", place)
@@ -780,20 +861,20 @@ def python_place(tmp_path_factory: pytest.TempPathFactory, site: Path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def module_pages(browser: Any) -> Iterator[Pages]:
+def module_pages(browser: Any, profile: Profile) -> Iterator[Pages]:
     """As `pages`, for a page that goes on from test to test."""
-    opened = Pages(browser)
+    opened = Pages(browser, profile)
     yield opened
     assert opened.close() == []
 
 
 @pytest.fixture(scope="session")
-def shared_page(browser: Any, site: Path) -> Iterator[Any]:
+def shared_page(browser: Any, profile: Profile, site: Path, warm_start: Path) -> Iterator[Any]:
     """A page with `rl` (the runtime) and `model` (the tiny one), for all tests of the client."""
-    kind = type("SharedSite", (Naughty,), {"root": site, "mischief": Mischief()})
+    kind = type("SharedSite", (Naughty,), {"root": site, "mischief": Mischief(warm=warm_start)})
     server = Server(("127.0.0.1", 0), kind)
     stop = _run(server)
-    opened = Pages(browser)
+    opened = Pages(browser, profile)
     page = opened.open(f"{server.address}rushlight/runtime.json")
     page.evaluate(
         """async () => {
@@ -819,16 +900,22 @@ class Lab:
 
 
 @pytest.fixture(scope="module")
-def long_lab(browser: Any, site: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
+def long_lab(
+    browser: Any,
+    profile: Profile,
+    site: Path,
+    warm_start: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Any]:
     """The lab, started once."""
     folder = tmp_path_factory.mktemp("lab") / "site"
     shutil.copytree(site / "rushlight", folder / "rushlight")
-    mischief = Mischief()
+    mischief = Mischief(warm=warm_start)
     server = Server(
         ("127.0.0.1", 0), type("LabSite", (Naughty,), {"root": folder, "mischief": mischief})
     )
     stop = _run(server)
-    opened = Pages(browser)
+    opened = Pages(browser, profile)
     page = opened.open(f"{server.address}rushlight/NOTICE.txt")
     yield Lab(page, folder, server.address, mischief), opened
     opened.close()

@@ -51,9 +51,9 @@ await tables.forget(name), await tables.forget(name), found
 
 @pytest.mark.parametrize("jspi", [True, False], ids=["jspi", "without jspi"])
 def test_measurements_survive_opening_the_device_again(
-    jspi: bool, pages: Any, serve: Callable[..., Any], python_place: Path, site: Path
+    jspi: bool, pages: Any, serve: Callable[..., Any], python_place: Path
 ) -> None:
-    python = pages.start_python(serve(python_place, plain=True).url, site, jspi=jspi)
+    python = pages.start_python(serve(python_place, plain=True).url, jspi=jspi)
     rows, told, same, met = python(TUNE)
     assert rows == ["softmax_rows, 8 rows of 64"]
     assert [a[:2] for a in told] == [[0, 1], [1, 1]] and same and met == 0

@@ -13,6 +13,8 @@ import pytest
 from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.tasks import tasks
 
+pytestmark = pytest.mark.warm_start
+
 TEXTS = ["a rush and a little fat", "cheap light", "", "the bee was in the lamp . " * 20, "who ?"]
 
 # Runs a body and gives the error's fields instead of throwing.
@@ -320,7 +322,8 @@ def test_without_jspi_everything_works(pages: Any, serve: Any, site: Path, nativ
     place = serve(site)
     remove = b"delete WebAssembly.Suspending; delete WebAssembly.promising;\n"
     place.mischief.prepend["/rushlight/worker.js"] = remove
-    page = pages.open(f"{place.url}rushlight/runtime.json")
+    page = pages.context(service_workers="block").new_page()  # a first start
+    page.goto(f"{place.url}rushlight/runtime.json")
     found = page.evaluate(
         """async (texts) => {
           delete WebAssembly.Suspending;

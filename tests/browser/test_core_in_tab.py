@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 
+from rushlight.core.backends.cpu.lowering import TABLES
+from rushlight.core.backends.elementwise import ELEMENTWISE
+from rushlight.core.tensor.op import REGISTRY
+
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 ARGS = ["-q", "--tb=short", "-p", "no:cacheprovider", "-W", "error", "--durations=15"]
@@ -72,6 +76,7 @@ FILES = {
         "webgpu/test_replay.py",
         "webgpu/test_status.py",
     ],
+    # The ops that C kernels take elsewhere; all others run the same kernels on cpu.
     "numpy": OPS,
     "simd128": ["simd"],
     "relaxed": ["simd"],
@@ -87,6 +92,13 @@ LONG = {
     "webgpu/test_lifetime.py": 30,
     "core/tensor/test_async_reads.py": 17,
     "webgpu/test_half.py": 16,
+}
+# Whether this process has the library or not.
+_LOWERED = sorted({*ELEMENTWISE, *(name for table in TABLES for name in table)} & {*REGISTRY})
+CHOSEN = {
+    "webgpu": "webgpu",
+    "numpy": "vast or complete or "
+    f"(test_matches_its_reference and ({' or '.join(f'[{name}-cpu]' for name in _LOWERED)}))",
 }
 # What the places but the plain cpu and webgpu devices run with.
 KERNELS = {
@@ -122,9 +134,13 @@ def _share(device: str, share: int) -> list[str]:
 
 
 def _arguments(device: str, share: int) -> list[str]:
-    """Which tests: on webgpu those that name it; all others run once, beside those on cpu."""
+    """Which tests: on webgpu those that name it; all others run once, beside those on cpu.
+
+    With NumPy's kernels what needs a kernel: the ops that have one in C, but not the gradients'
+    central differences, which the kernels of cpu have been through.
+    """
     files = _share(device, share)
-    return ["-m", "not native", *(["-k", "webgpu"] if device == "webgpu" else []), *files]
+    return ["-m", "not native", *(["-k", CHOSEN[device]] if device in CHOSEN else []), *files]
 
 
 def _zipped() -> bytes:

@@ -39,9 +39,9 @@ def check(said: dict[str, Any], why: str, hint: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path) -> Any:
+def python(module_pages: Any, module_serve: Any, python_place: Path) -> Any:
     """Python in a page, whose webgpu device is not yet open."""
-    return module_pages.start_python(module_serve(python_place, plain=True).url, site)
+    return module_pages.start_python(module_serve(python_place, plain=True).url)
 
 
 @pytest.mark.parametrize(
@@ -86,21 +86,19 @@ info = {**device.info, "features": list(device.info["features"])}
     assert set(info["features"]) <= {"shader-f16", "subgroups", "timestamp-query"}
 
 
-def test_a_page_without_https_is_told_so(
-    pages: Any, serve: Any, python_place: Path, site: Path
-) -> None:
+def test_a_page_without_https_is_told_so(pages: Any, serve: Any, python_place: Path) -> None:
     url = serve(python_place, plain=True).url.replace("127.0.0.1", "plain.example")
     why = "this page is not a secure context, so it has no WebGPU"
-    check(pages.start_python(url, site)(ASK), why, "serve the page over https or from localhost")
+    check(pages.start_python(url)(ASK), why, "serve the page over https or from localhost")
 
 
 def test_a_browser_that_was_started_without_webgpu(
-    launch: Any, pages: Any, serve: Any, python_place: Path, site: Path
+    launch: Any, pages: Any, serve: Any, python_place: Path
 ) -> None:
     bare = launch(["--no-sandbox", "--disable-gpu", "--disable-features=WebGPU,WebGPUService"])
     try:
         opened = type(pages)(bare)
-        said = opened.start_python(serve(python_place, plain=True).url, site)(ASK)
+        said = opened.start_python(serve(python_place, plain=True).url)(ASK)
         assert opened.close() == []
     finally:
         bare.close()
@@ -108,12 +106,12 @@ def test_a_browser_that_was_started_without_webgpu(
 
 
 def test_a_gpu_process_that_dies_loses_the_device(
-    launch: Any, flags: list[str], pages: Any, serve: Any, python_place: Path, site: Path
+    launch: Any, flags: list[str], pages: Any, serve: Any, python_place: Path
 ) -> None:
     own = launch(flags)
     try:
         opened = type(pages)(own)
-        python = opened.start_python(serve(python_place, plain=True).url, site)
+        python = opened.start_python(serve(python_place, plain=True).url)
         python("""
 import rushlight as rl
 from rushlight.core.basis.errors import DeviceLostError
@@ -176,8 +174,8 @@ said
 
 
 def test_a_device_that_is_lost_during_a_read_is_named(
-    pages: Any, serve: Any, python_place: Path, site: Path
+    pages: Any, serve: Any, python_place: Path
 ) -> None:
-    python = pages.start_python(serve(python_place, plain=True).url, site)
+    python = pages.start_python(serve(python_place, plain=True).url)
     for said in python(UNMAPPED):
         assert "webgpu: the device was lost" in said and "reset()" in said

@@ -6,6 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+pytestmark = pytest.mark.warm_start
+
 
 def measure(page: Any) -> None:
     """Have the page measure the machine."""

@@ -56,10 +56,10 @@ def files() -> Any:
 
 
 @pytest.fixture(scope="module")
-def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path) -> Any:
+def python(module_pages: Any, module_serve: Any, python_place: Path) -> Any:
     """Python in a page that cannot wait in the middle of Python."""
     url = module_serve(python_place, plain=True).url
-    return module_pages.start_python(url, site, jspi=False)
+    return module_pages.start_python(url, jspi=False)
 
 
 @pytest.fixture(scope="module")

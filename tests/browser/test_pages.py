@@ -10,6 +10,8 @@ import pytest
 
 from rushlight.site.builder.pages import Page, listed
 
+pytestmark = pytest.mark.warm_start
+
 PAGES = listed()
 OVERFLOW = "document.documentElement.scrollWidth - innerWidth"
 COLOUR = "getComputedStyle(document.body).backgroundColor"
@@ -130,9 +132,10 @@ def test_what_is_used_is_downloaded_once_and_its_sum_is_told(
 
 def test_an_address_is_followed_at_the_first_press(pages: Any, place: Any) -> None:
     """What is typed is loaded, or refused in words, by the press that leaves the field."""
+    pages.expect("404")
+    page = pages.open(f"{place.url}rushlight/NOTICE.txt")
     for name, button in (("chat/", "#load"), ("search/", "#go"), ("inspect/", "#open button")):
-        page = pages.open(f"{place.url}{name}?device=cpu")
-        pages.expect("404")
+        page.goto(f"{place.url}{name}?device=cpu")
         page.wait_for_function("!document.getElementById('main').inert")
         field = "#address" if name == "inspect/" else "#model-url"
         if name != "inspect/":
@@ -147,7 +150,6 @@ def test_an_address_is_followed_at_the_first_press(pages: Any, place: Any) -> No
         page.mouse.up()
         page.wait_for_selector("#error:visible")
         assert page.inner_text("#error").strip(), name
-        page.context.close()
 
 
 def test_every_page_is_reached_from_its_card(pages: Any, place: Any) -> None:

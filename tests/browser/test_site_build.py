@@ -489,6 +489,7 @@ def test_names_that_are_no_part_of_an_address_are_refused(
     assert not (tmp_path / "site").exists()
 
 
+@pytest.mark.warm_start
 def test_a_model_whose_name_needs_quoting_is_loaded(
     pages: Any, serve: Any, tmp_path: Path, tiny_model: Path
 ) -> None:

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.warm_start
+
 TEXTS = ["a rush and a little fat", "cheap light", "the bee was in the lamp . " * 20, "who ?"]
 WEIGHTS = "model.safetensors"
 # In front of worker.js: the devices that it opens, for tests that destroy one.

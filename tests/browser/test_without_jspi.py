@@ -28,12 +28,11 @@ def python(
     module_pages: Any,
     module_serve: Any,
     python_place: Path,
-    site: Path,
 ) -> Iterator[Any]:
     """Python with the checks defined, in a page's main thread and in a worker."""
     shutil.copy(ROOT / "tests" / "core" / "data" / "tiny_byte_level.json", python_place)
     url = module_serve(python_place, plain=True).url
-    started = module_pages.start_python(url, site, jspi=False, worker=request.param == "worker")
+    started = module_pages.start_python(url, jspi=False, worker=request.param == "worker")
     started(SOURCE.read_text(encoding="utf-8") + "\nNone")
     yield started
 

@@ -12,6 +12,8 @@ import pytest
 
 from rushlight.core.io import load_gguf
 
+pytestmark = pytest.mark.warm_start
+
 FIRST = "bytes=0-65535"
 
 

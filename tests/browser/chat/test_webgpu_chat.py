@@ -14,6 +14,8 @@ import rushlight as rl
 from rushlight.models.hub.names import resolve
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 READY = 'html[data-state="ready"]'
 LIGHT = "A rushlight is a cheap light:\n\nrush\nfat\n\nNo wax."
 WEIGHTS = "chain.gguf"
@@ -179,15 +181,21 @@ def test_without_webgpu_the_page_says_why(
 
 
 def test_a_page_of_its_own_generates_on_webgpu_without_waiting_in_python(
-    pages: Any, serve: Callable[..., Any], chat_site: Path, tmp_path: Path, chain_native: Any
+    pages: Any,
+    serve: Callable[..., Any],
+    chat_site: Path,
+    warm_start: Path,
+    tmp_path: Path,
+    chain_native: Any,
 ) -> None:
     """`load_async` and `tokens_async` from Python in the page itself, in a browser like Safari."""
     (tmp_path / "rushlight").symlink_to(chat_site / "rushlight")
     (tmp_path / "models").symlink_to(chat_site / "models")
+    (tmp_path / "start").symlink_to(warm_start)
     shutil.copy(Path(__file__).parents[1] / "data" / "python.js", tmp_path)
     (tmp_path / "index.html").write_text("<!doctype html><title>Python</title>", encoding="utf-8")
     url = serve(tmp_path, plain=True).url
-    python = pages.start_python(url, chat_site, jspi=False)
+    python = pages.start_python(url, jspi=False)
     found = python(
         f"""
 import rushlight as rl

@@ -1,4 +1,4 @@
-// Pyodide with Rushlight's wheel, for tests that run Python in a page or in a worker of it.
+// Pyodide with Rushlight, for tests that run Python in a page or in a worker of it.
 
 /** @param {string} url @returns {Promise<Uint8Array>} */
 async function fetched(url) {
@@ -9,9 +9,10 @@ async function fetched(url) {
 
 /**
  * A function that runs Python; what the code's last line gives comes back as JSON.
- * @param {{ root: string, wheels: string[], jspi: boolean }} options
+ * `kept` is the folder of the memory and the files that an earlier start has kept.
+ * @param {{ root: string, kept: string, jspi: boolean }} options
  */
-export async function start({ root, wheels, jspi }) {
+export async function start({ root, kept, jspi }) {
   // What a browser without JavaScript Promise Integration lacks; Pyodide looks for it as it loads.
   const assembly = /** @type {any} */ (WebAssembly);
   if (!jspi) {
@@ -19,11 +20,9 @@ export async function start({ root, wheels, jspi }) {
     delete assembly.promising;
   }
   const { loadPyodide } = await import(`${root}pyodide/pyodide.mjs`);
-  const py = await loadPyodide();
-  const site = py.runPython("import sysconfig; sysconfig.get_paths()['purelib']");
-  for (const wheel of wheels) {
-    py.unpackArchive(await fetched(wheel), "wheel", { extractDir: site });
-  }
+  const { restore } = await import(`${root}snapshot.js`);
+  const py = await loadPyodide({ _loadSnapshot: await fetched(`${kept}memory`) });
+  restore(py, (await fetched(`${kept}files`)).buffer);
   return async (/** @type {string} */ code) => {
     const found = await py.runPythonAsync(code);
     return py.globals.get("__builtins__")["__import__"]("json").dumps(found);

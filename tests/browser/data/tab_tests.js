@@ -7,16 +7,20 @@ async function fetched(url) {
   return new Uint8Array(await response.arrayBuffer());
 }
 
-self.onmessage = async ({ data: { root, wheels, tests, args, env } }) => {
+self.onmessage = async ({ data: { root, start, wheels, tests, args, env } }) => {
   try {
     const { loadPyodide } = await import(`${root}pyodide/pyodide.mjs`);
     /** @type {string[]} */
     const said = [];
+    // The memory has the environment of the start that kept it.
     const py = await loadPyodide({
-      env,
+      _loadSnapshot: await fetched(`${start}memory`),
       stdout: (/** @type {string} */ line) => said.push(line),
       stderr: (/** @type {string} */ line) => said.push(line),
     });
+    const { restore } = await import(`${root}snapshot.js`);
+    restore(py, (await fetched(`${start}files`)).buffer);
+    py.globals.set("env", py.toPy(env));
     const site = py.runPython("import sysconfig; sysconfig.get_paths()['purelib']");
     for (const wheel of wheels)
       py.unpackArchive(await fetched(wheel), "wheel", { extractDir: site });
@@ -25,8 +29,11 @@ self.onmessage = async ({ data: { root, wheels, tests, args, env } }) => {
     py.globals.set("args", py.toPy(args));
     py.globals.set("begin", (/** @type {string} */ test) => self.postMessage({ test }));
     const counts = await py.runPythonAsync(`
-import os, pytest
+import os, sys
+os.environ.update(env)
+sys.path.append(os.getcwd())  # where the kept files have the library
 os.chdir("/suite")
+import pytest
 
 class Count:
     def __init__(self):
