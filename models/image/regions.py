@@ -12,7 +12,8 @@ Array = npt.NDArray[Any]
 
 
 def regions(mask: Array) -> Iterator[Array]:
-    """The ends (n, 2), x before y, of the rows of each region of a mask (height, width).
+    """The ends (n, 2), x before y, of the runs of each region of a mask (height, width): the first
+    halves are the left ones.
 
     A region is what is connected by sides or corners. Those that begin higher come first.
     """
@@ -114,17 +115,14 @@ def grown(corners: Array, distance: float) -> Array:
     return corners + distance * np.array([x * along + y * down for x, y in signs])
 
 
-def mean_inside(values: Array, corners: Array) -> float:
-    """The mean of values (height, width) at the places within a convex quadrangle (4, 2)."""
-    height, width = values.shape
-    low = np.clip(np.floor(corners.min(0)), 0, (width - 1, height - 1)).astype(int)
-    high = np.clip(np.ceil(corners.max(0)), 0, (width - 1, height - 1)).astype(int)
-    y, x = np.mgrid[low[1] : high[1] + 1, low[0] : high[0] + 1]
-    inside = np.ones(x.shape, bool)
-    for (a, b), (c, d) in zip(corners, np.roll(corners, -1, 0), strict=True):
-        inside &= (c - a) * (y - b) - (d - b) * (x - a) >= -0.5 * max(abs(c - a), abs(d - b))
-    seen = values[low[1] : high[1] + 1, low[0] : high[0] + 1]
-    return float(seen[inside].mean()) if inside.any() else 0.0
+def mean_of(values: Array, ends: Array) -> float:
+    """The mean of values (height, width) in a region, whose `ends` are those of `regions`."""
+    first, last = np.split(ends.astype(np.int64), 2)
+    low = last[:, 1].min()
+    sums = np.pad(np.cumsum(values[low : last[:, 1].max() + 1], 1, np.float64), ((0, 0), (1, 0)))
+    rows = first[:, 1] - low
+    total = sums[rows, last[:, 0] + 1] - sums[rows, first[:, 0]]
+    return float(total.sum() / (last[:, 0] - first[:, 0] + 1).sum())
 
 
 def cut(image: Array, corners: Array) -> Array:

@@ -19,7 +19,7 @@ from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.onnx import OnnxModule
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.tensor import Tensor, from_numpy
-from rushlight.models.image.regions import grown, least_rectangle, mean_inside, regions, sides
+from rushlight.models.image.regions import grown, least_rectangle, mean_of, regions, sides
 from rushlight.models.layers.vision.reading import Run, TextReader, normalized, stitched, windows
 from rushlight.models.onnx.graph import GraphConfig, GraphModel, Graphs
 
@@ -130,7 +130,7 @@ def rectangles(text: Array, threshold: float) -> list[Array]:
     for points in regions(wider):
         quad = least_rectangle(points)
         wide, high = sides(quad)
-        if min(wide, high) < _LEAST or mean_inside(text, quad) < threshold:
+        if min(wide, high) < _LEAST or mean_of(text, points) < threshold:
             continue
         # The map shows a line shrunk by a share of its area; the reverse (Vatti's clipping).
         found.append(grown(quad, wide * high * _GROWN / (2 * (wide + high))))

@@ -19,6 +19,8 @@ Array = npt.NDArray[Any]
 Run = Generator[Any, Any, Any]  # yields readbacks, whose values it is sent
 BATCH = 8  # lines that are read at once
 LONGEST = 32  # times its height that a line is wide at most; longer ones are read in pieces
+_SPACE = 0.2  # the share of a space between letters from which it is told
+LARGER = 3  # times that a picture is made larger at most
 OVERLAP = 256  # of the windows in which a long picture is seen
 
 
@@ -70,6 +72,8 @@ class TextReader(Model):
 
     def read(self, lines: Sequence[Array]) -> Run:
         """The Letters of lines (height, width, 3) that are upright; it yields readbacks."""
+        if not lines:
+            return []
         pieces, owners = [], []
         for number, line in enumerate(lines):
             parts = divided(line, -(-line.shape[1] // (LONGEST * line.shape[0])))
@@ -85,9 +89,11 @@ class TextReader(Model):
             width = _rounded(max(self.narrowest, self.line_height * ratios[chosen].max()))
             batch = self.strips([pieces[i] for i in chosen], width)
             with no_grad():
-                likely, best = self.letters(from_numpy(batch).to(self.device)).max(-1)
-                both = stack([likely.float(), best.float()], -1)
-            values = np.asarray((yield both.readback()))
+                shares = self.letters(from_numpy(batch).to(self.device))
+                likely, best = shares.max(-1)
+                space = shares[..., self.space] if self.space else likely * 0
+                told = stack([x.float() for x in (likely, best, space)], -1)
+            values = np.asarray((yield told.readback()))
             for i, row in zip(chosen, values, strict=False):
                 shown = min(1.0, self.line_height * ratios[i] / width)
                 read[int(i)] = self.decoded(row, shown)
@@ -101,18 +107,32 @@ class TextReader(Model):
             begins[number] += share
         return results
 
+    @property
+    def space(self) -> int:
+        """The class of the space; 0 if there is none."""
+        return self.alphabet.index(" ") if " " in self.alphabet else 0
+
     def decoded(self, row: Array, shown: float) -> Letters:
-        """The letters of (score, class) of each step; shown: the share that the line takes."""
+        """The letters of (score, class, score of a space) of each step.
+
+        shown: the share that the line takes. A space is told, too, where it is likely within all
+        the steps between two letters, though in none of them the likeliest.
+        """
         best = row[:, 1].astype(int)
         new = np.append(True, best[1:] != best[:-1]) & (best != 0)
-        steps = np.nonzero(new)[0]
-        found = Letters()
-        for step in steps:
+        found, last = Letters(), -1
+        for step in np.nonzero(new)[0]:
             letter = self.alphabet[best[step]] if best[step] < len(self.alphabet) else ""
             place = min(1.0, (step + 0.5) / len(row) / shown)
+            none = float(np.prod(1 - row[last + 1 : step, 2]))
+            if found.text and " " not in (found.text[-1], letter) and 1 - none > _SPACE:
+                found.text += " "
+                found.scores.append(1 - none)
+                found.places.append((found.places[-1] + place) / 2)
             found.text += letter
             found.scores += [float(row[step, 0])] * len(letter)
             found.places += [place] * len(letter)
+            last = int(step)
         return found
 
 
@@ -164,7 +184,7 @@ def windows(
     short, long = sorted(image.shape[:2])
     scale = 1.0
     if short < least:
-        scale = max(1.0, min(least / short, most / long))
+        scale = max(1.0, min(least / short, most / long, LARGER))
     elif long > most:
         scale = max(most / long, min(1.0, most / 2 / short))
     size = tuple(max(32, round(n * scale / 32) * 32) for n in image.shape[:2])
