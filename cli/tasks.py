@@ -174,7 +174,9 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
         result = pipe.run(what, {}, part=on_piece, progress=progress)
     facts = show.as_facts(task.output, result, time.perf_counter() - began)
     seconds = {name: round(s, 4) for name, s in {"load": load, **facts["seconds"]}.items()}
-    if as_json:
+    if isinstance(result, bytes):  # a file, such as a PDF
+        sys.stdout.buffer.write(result)
+    elif as_json:
         names = {"model": given["model"], "device": given["device"]}
         print(json.dumps({**names, **facts, "seconds": seconds}))
     elif task.output == "text":

@@ -174,3 +174,32 @@ def sampled(image: Array, places: Array) -> Array:
     lower = image[below, x] * (1 - across) + image[below, right] * across
     pixels: Array = np.rint(upper * (1 - down) + lower * down).astype(np.uint8)
     return pixels
+
+
+def joined(quads: list[Array]) -> list[Array]:
+    """Rectangles (4, 2) of words as those of lines: of words beside one another, of like height.
+
+    A word that is hardly longer than it is high lies as most words do.
+    """
+    if not quads:
+        return []
+    lengths = np.array([sides(quad) for quad in quads])
+    long = np.maximum(*lengths.T) > 2.5 * np.minimum(*lengths.T)
+    tall = lengths[:, 1] > lengths[:, 0]
+    most = lengths[long & tall].sum() > lengths[long & ~tall].sum()
+    corners = np.array(quads)
+    down = np.where(long, tall, most)
+    corners[down] = np.roll(corners[down], -1, axis=1)
+    begins, ends = corners[:, [0, 3]].mean(1), corners[:, 1:3].mean(1)
+    along = ends - begins
+    along /= np.maximum(np.linalg.norm(along, axis=1, keepdims=True), 1e-9)
+    heights = np.linalg.norm(corners[:, 3] - corners[:, 0], axis=1)
+    gap = begins[None] - ends[:, None]
+    after = (gap * along[:, None]).sum(2)
+    aside = np.abs(gap[..., 0] * along[:, None, 1] - gap[..., 1] * along[:, None, 0])
+    high = np.minimum(heights[:, None], heights[None])
+    near = (after > -0.5 * high) & (after < high) & (aside < 0.4 * high)
+    near &= (np.maximum(heights[:, None], heights[None]) < 2 * high) & (along @ along.T > 0.9)
+    one, other = np.nonzero(near & ~np.eye(len(quads), dtype=bool))
+    label = _joined(len(quads), one, other)
+    return [least_rectangle(corners[label == i].reshape(-1, 2)) for i in np.unique(label)]

@@ -105,8 +105,8 @@ def _upright_letters(model: Any, lines: Sequence[Any], read: list[Any], tall: An
     """Whether each line is a column of upright letters; these are read anew, side by side."""
     lying = np.zeros(len(lines), bool)
     which = [i for i in np.nonzero(tall)[0] if read[i].score < _SURE]
-    if which:
-        found = yield from model.read([_side_by_side(lines[i]) for i in which])
+    for turned in (_side_by_side, lambda line: np.rot90(line, -1)):  # or it is one letter
+        found = yield from model.read([turned(lines[i]) for i in which])
         for i, letters in zip(which, found, strict=True):
             if letters.score > read[i].score:
                 read[i], lying[i] = letters, True
