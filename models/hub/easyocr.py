@@ -11,7 +11,7 @@ from rushlight.core.io.weights.safetensors import save_safetensors
 
 def convert(files: Mapping[str, Any]) -> None:
     """Write model.safetensors and the JSON files of the .pth files: paths by name."""
-    tensors = {}
+    tensors: dict[str, Any] = {}
     for path in files.values():
         if path.suffix == ".pth":
             tensors |= load_weights(path)[0]

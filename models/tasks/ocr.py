@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from rushlight.models.image.plot import drawable
 from rushlight.models.image.reading_order import reading_order, rows_of, turn_of
 from rushlight.models.image.regions import cut, sides
 from rushlight.models.image.transcripts import FORMATS, written
+from rushlight.models.layers.vision.reading import divided
 from rushlight.models.tasks.object_detection import named_box
 from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
 
@@ -50,7 +51,9 @@ def page_of(model: Any, image: Any, options: Mapping[str, Any]) -> Run:
     read = yield from model.read(lines)
     lying = yield from _upright_letters(model, lines, read, tall)
     kept = [
-        i for i, found in enumerate(read) if found.text.strip() and found.score > options["threshold"]
+        i
+        for i, found in enumerate(read)
+        if found.text.strip() and found.score > options["threshold"]
     ]
     quads = corners[kept]
     order = [kept[i] for i in reading_order(quads)]
@@ -71,7 +74,7 @@ def page_of(model: Any, image: Any, options: Mapping[str, Any]) -> Run:
     }
 
 
-def _flipped(model: Any, lines: Sequence[Any], corners: Any, tall: Any) -> Run:
+def _flipped(model: Any, lines: Any, corners: Any, tall: Any) -> Run:
     """Whether each line is upside down.
 
     The lines of a page that lie in one way are mostly turned alike: one that seems not to be is
@@ -101,7 +104,7 @@ def _flipped(model: Any, lines: Sequence[Any], corners: Any, tall: Any) -> Run:
     return flipped
 
 
-def _upright_letters(model: Any, lines: Sequence[Any], read: list[Any], tall: Any) -> Run:
+def _upright_letters(model: Any, lines: Any, read: list[Any], tall: Any) -> Run:
     """Whether each line is a column of upright letters; these are read anew, side by side."""
     lying = np.zeros(len(lines), bool)
     which = [i for i in np.nonzero(tall)[0] if read[i].score < _SURE]
@@ -115,8 +118,6 @@ def _upright_letters(model: Any, lines: Sequence[Any], read: list[Any], tall: An
 
 def _side_by_side(line: Any) -> Any:
     """A column of letters that was turned to lie as a line: the letters upright in a row."""
-    from rushlight.models.layers.vision.reading import divided
-
     side = line.shape[0]
     letters = divided(line, max(1, round(line.shape[1] / side)), 0.3)
     cells = [np.rot90(letter, -1) for letter in letters]
@@ -160,7 +161,9 @@ def _words(found: Any, corners: Any) -> list[dict[str, Any]]:
         low = (places[start] + places[start + 1]) / 2 if start else 0.0
         high = (places[end] + places[end + 1]) / 2 if end < len(text) else 1.0
         a, b, c, d = corners
-        quad = np.array([a + (b - a) * low, a + (b - a) * high, d + (c - d) * high, d + (c - d) * low])
+        quad = np.array(
+            [a + (b - a) * low, a + (b - a) * high, d + (c - d) * high, d + (c - d) * low]
+        )
         words.append(
             {
                 "text": text[start:end],

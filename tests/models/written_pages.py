@@ -24,7 +24,8 @@ LEFT = ("A candle is made of wax and a wick", "which draws the melted wax upward
         "and it always points up because hot", "gas is lighter than cold gas is.")  # fmt: skip
 RIGHT = ("Lamps with oil work in the same way", "but hold more fuel, so that they can",
          "burn for a whole night. A glass keeps", "the draught away and makes the flame",
-         "steady. Sailors used whale oil before", "petroleum was cheap enough for them.")  # fmt: skip
+         "steady. Sailors used whale oil before",
+         "petroleum was cheap enough for them.")  # fmt: skip
 MENU = ("File", "Edit", "Selection", "View", "Help")
 CODE = ("def total(prices):", "return sum(prices) * 1.19", "print(total([3, 4.5]))")
 

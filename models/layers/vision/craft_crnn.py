@@ -49,22 +49,22 @@ class Vgg(nn.Module):
     """VGG-16 with norms up to its 13th convolution, in slices, and two wider convolutions."""
 
     def __init__(self) -> None:
-        act, pool, norm = nn.ReLU, lambda: nn.MaxPool2d(2), nn.BatchNorm2d
+        act, norm = nn.ReLU, nn.BatchNorm2d
         self.slice1 = _numbered(
             c0=_conv(3, 64), n1=norm(64), r2=act(), c3=_conv(64, 64), n4=norm(64), r5=act(),
-            p6=pool(), c7=_conv(64, 128), n8=norm(128), r9=act(), c10=_conv(128, 128),
+            p6=nn.MaxPool2d(2), c7=_conv(64, 128), n8=norm(128), r9=act(), c10=_conv(128, 128),
             n11=norm(128),
         )  # fmt: skip
         self.slice2 = _numbered(
-            r12=act(), p13=pool(), c14=_conv(128, 256), n15=norm(256), r16=act(),
+            r12=act(), p13=nn.MaxPool2d(2), c14=_conv(128, 256), n15=norm(256), r16=act(),
             c17=_conv(256, 256), n18=norm(256),
         )  # fmt: skip
         self.slice3 = _numbered(
-            r19=act(), c20=_conv(256, 256), n21=norm(256), r22=act(), p23=pool(),
+            r19=act(), c20=_conv(256, 256), n21=norm(256), r22=act(), p23=nn.MaxPool2d(2),
             c24=_conv(256, 512), n25=norm(512), r26=act(), c27=_conv(512, 512), n28=norm(512),
         )  # fmt: skip
         self.slice4 = _numbered(
-            r29=act(), c30=_conv(512, 512), n31=norm(512), r32=act(), p33=pool(),
+            r29=act(), c30=_conv(512, 512), n31=norm(512), r32=act(), p33=nn.MaxPool2d(2),
             c34=_conv(512, 512), n35=norm(512), r36=act(), c37=_conv(512, 512), n38=norm(512),
         )  # fmt: skip
         self.slice5 = _numbered(
@@ -102,13 +102,13 @@ class Lines(nn.Module):
 
     def __init__(self, width: int) -> None:
         a, b, c = width // 8, width // 4, width // 2
-        act, wide = nn.ReLU, lambda: nn.MaxPool2d((2, 1), (2, 1))
+        act, half = nn.ReLU, (2, 1)  # of the height alone
         self.ConvNet = _numbered(
             c0=_conv(1, a), r1=act(), p2=nn.MaxPool2d(2), c3=_conv(a, b), r4=act(),
-            p5=nn.MaxPool2d(2), c6=_conv(b, c), r7=act(), c8=_conv(c, c), r9=act(), p10=wide(),
+            p5=nn.MaxPool2d(2), c6=_conv(b, c), r7=act(), c8=_conv(c, c), r9=act(), p10=nn.MaxPool2d(half, half),
             c11=nn.Conv2d(c, width, 3, padding=1, bias=False), n12=nn.BatchNorm2d(width),
             r13=act(), c14=nn.Conv2d(width, width, 3, padding=1, bias=False),
-            n15=nn.BatchNorm2d(width), r16=act(), p17=wide(), c18=nn.Conv2d(width, width, 2),
+            n15=nn.BatchNorm2d(width), r16=act(), p17=nn.MaxPool2d(half, half), c18=nn.Conv2d(width, width, 2),
             r19=act(),
         )  # fmt: skip
 
