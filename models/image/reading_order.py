@@ -1,8 +1,7 @@
-"""The order in which lines of text on a page are read: rows, columns, and what stands above them."""
+"""The order in which lines of text on a page are read: rows, columns, what is above them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,8 +26,10 @@ def turn_of(corners: Array) -> int:
     return int(votes.argmax())
 
 
-def reading_order(corners: Array) -> list[int]:
-    """The numbers of lines in the order in which they are read; corners (n, 4, 2) as in `turn_of`.
+def reading_order(corners: Array) -> list[list[int]]:
+    """The numbers of lines in the order in which they are read, those side by side in one list.
+
+    corners (n, 4, 2): as in `turn_of`.
 
     Most lines' direction is that of the page, which may be turned and skewed. Columns of running
     text are read one after the other, the left one first; other lines row by row.
@@ -52,13 +53,13 @@ def reading_order(corners: Array) -> list[int]:
     middles = boxes[:, 1::2].mean(1)
     flat = straight & (heights < boxes[:, 3] - boxes[:, 1])
     boxes[flat, 1], boxes[flat, 3] = (middles - heights / 2)[flat], (middles + heights / 2)[flat]
-    return [int(n) for n in _ordered(boxes, np.arange(len(boxes)))]
+    return _ordered(boxes, np.arange(len(boxes)))
 
 
-def _ordered(boxes: Array, numbers: Array) -> list[int]:
-    """The numbers of boxes (left, top, right, bottom) of an upright page in reading order."""
+def _ordered(boxes: Array, numbers: Array) -> list[list[int]]:
+    """The numbers of boxes (left, top, right, bottom) of an upright page in rows."""
     bands = _bands(boxes, numbers)
-    found: list[int] = []
+    found: list[list[int]] = []
     start = 0
     while start < len(bands):
         inside, best = np.empty(0, int), None
@@ -110,7 +111,7 @@ def _is_text(boxes: Array) -> bool:
     return bool(full.mean() >= 0.5)
 
 
-def _rows(boxes: Array, numbers: Array) -> list[int]:
+def _rows(boxes: Array, numbers: Array) -> list[list[int]]:
     """The boxes of a band in rows, each from left to right."""
     middles = boxes[:, 1::2].mean(1)
     rows: list[list[int]] = []
@@ -121,29 +122,4 @@ def _rows(boxes: Array, numbers: Array) -> list[int]:
             last.append(int(number))
         else:
             rows.append([int(number)])
-    return [n for row in rows for n in sorted(row, key=lambda n: float(boxes[n, 0]))]
-
-
-def rows_of(corners: Array, order: Sequence[int]) -> list[list[int]]:
-    """Lines in reading order as rows: those that stand beside one another are in one."""
-    rows: list[list[int]] = []
-    for number in order:
-        if rows and _beside(corners[rows[-1][-1]], corners[number]):
-            rows[-1].append(number)
-        else:
-            rows.append([number])
-    return rows
-
-
-def _beside(left: Array, right: Array) -> bool:
-    """Whether a line goes on to the right of another."""
-    along = left[1] - left[0]
-    length = float(np.linalg.norm(along))
-    if not length:
-        return False
-    axis = along / length
-    across = np.array([-axis[1], axis[0]])
-    middle, other = left.mean(0), right.mean(0)
-    height = float(np.linalg.norm(left[3] - left[0]) + np.linalg.norm(right[3] - right[0])) / 2
-    after = float((right[0] - left[1]) @ axis) > -0.5 * height
-    return after and abs(float((other - middle) @ across)) < 0.5 * height
+    return [sorted(row, key=lambda n: float(boxes[n, 0])) for row in rows]

@@ -9,7 +9,7 @@ import numpy as np
 
 from rushlight.models.image.files import load_all
 from rushlight.models.image.plot import drawable
-from rushlight.models.image.reading_order import reading_order, rows_of, turn_of
+from rushlight.models.image.reading_order import reading_order, turn_of
 from rushlight.models.image.regions import cut, sides
 from rushlight.models.image.transcripts import FORMATS, written
 from rushlight.models.layers.vision.reading import divided
@@ -56,17 +56,14 @@ def page_of(model: Any, image: Any, options: Mapping[str, Any]) -> Run:
         if found.text.strip() and found.score > options["threshold"]
     ]
     quads = corners[kept]
-    order = [kept[i] for i in reading_order(quads)]
+    rows = reading_order(quads)
+    order = [kept[i] for row in rows for i in row]
     rotation = 0
     if kept:
         # A column of upright letters is read downwards on an upright page.
         rotation = 0 if lying[kept].mean() > 0.5 else (4 - turn_of(quads)) % 4 * 90
-    rows = [
-        " ".join(read[order[i]].text.strip() for i in row)
-        for row in rows_of(corners[order], range(len(order)))
-    ]
     return {
-        "text": "\n".join(rows),
+        "text": "\n".join(" ".join(read[kept[i]].text.strip() for i in row) for row in rows),
         "lines": [_line(read[i], corners[i]) for i in order],
         "rotation": rotation,
         "width": image.shape[1],

@@ -93,12 +93,12 @@ def test_a_page_is_read(pages: Any, serve: Any, readers: Path, tmp_path: Path) -
     scan = tmp_path / "scan.pdf"
     scan.write_bytes(pdf(leaves, [jpeg(upright), jpeg(turned)]))
     page.set_input_files("#file", str(scan))
-    page.wait_for_function(f"document.getElementById('number').innerText === 'Page 1 of 2' && {READ}",
-                           timeout=300_000)  # fmt: skip
+    first = "document.getElementById('number').innerText === 'Page 1 of 2'"
+    page.wait_for_function(f"{first} && {READ}", timeout=300_000)
     assert module.error_rate(said, page.inner_text("#text")) < 0.03
     page.click("#after")
-    page.wait_for_function(f"document.getElementById('tells').innerText.includes('turned') && {READ}",
-                           timeout=300_000)  # fmt: skip
+    turned_ = "document.getElementById('tells').innerText.includes('turned')"
+    page.wait_for_function(f"{turned_} && {READ}", timeout=300_000)
     assert module.error_rate(said, page.inner_text("#text")) < 0.03
     broken = tmp_path / "broken.png"
     broken.write_bytes(b"no picture")

@@ -1,4 +1,4 @@
-"""CRAFT (Baek et al., 2019) finds letters and what links them; a CRNN (Shi et al., 2015) reads lines.
+"""CRAFT (Baek et al., 2019) finds letters and their links; a CRNN (Shi et al., 2015) reads lines.
 
 The parameters have the names of easyocr's files: the two nets lie side by side.
 """
@@ -74,7 +74,7 @@ class Vgg(nn.Module):
         )
 
     def forward(self, x: Tensor) -> list[Tensor]:
-        """What each slice gives, the last first. The next one's relu writes into the first three."""
+        """What each slice gives, the last first; of the first three after the next one's relu."""
         seen: list[Tensor] = []
         for number in range(1, 6):
             x = self.get_submodule(f"slice{number}")(x)
@@ -105,11 +105,12 @@ class Lines(nn.Module):
         act, half = nn.ReLU, (2, 1)  # of the height alone
         self.ConvNet = _numbered(
             c0=_conv(1, a), r1=act(), p2=nn.MaxPool2d(2), c3=_conv(a, b), r4=act(),
-            p5=nn.MaxPool2d(2), c6=_conv(b, c), r7=act(), c8=_conv(c, c), r9=act(), p10=nn.MaxPool2d(half, half),
+            p5=nn.MaxPool2d(2), c6=_conv(b, c), r7=act(), c8=_conv(c, c), r9=act(),
+            p10=nn.MaxPool2d(half, half),
             c11=nn.Conv2d(c, width, 3, padding=1, bias=False), n12=nn.BatchNorm2d(width),
             r13=act(), c14=nn.Conv2d(width, width, 3, padding=1, bias=False),
-            n15=nn.BatchNorm2d(width), r16=act(), p17=nn.MaxPool2d(half, half), c18=nn.Conv2d(width, width, 2),
-            r19=act(),
+            n15=nn.BatchNorm2d(width), r16=act(), p17=nn.MaxPool2d(half, half),
+            c18=nn.Conv2d(width, width, 2), r19=act(),
         )  # fmt: skip
 
     def forward(self, x: Tensor) -> Tensor:
