@@ -95,6 +95,9 @@ def _input_flags(task: Task) -> dict[str, Flag]:
     if task.input.kind == "texts":
         texts = Annotated[list[str] | None, typer.Argument(help=help, show_default=False)]
         return {name: (texts, None), "file": (_FILE, None)}
+    if task.input.kind == "images":
+        files = typer.Argument(help=help, show_default=False)
+        return {name: (Annotated[list[Path], files], _REQUIRED)}
     if task.input.kind == "audio":
         files = typer.Argument(help="The recordings.", show_default=False)
         form = typer.Option(help="The form of what is written: txt, srt, vtt, tsv or json.")
@@ -178,7 +181,9 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
         result = pipe.run(what, {}, part=on_piece, progress=progress)
     facts = show.as_facts(task.output, result, time.perf_counter() - began)
     seconds = {name: round(s, 4) for name, s in {"load": load, **facts["seconds"]}.items()}
-    if as_json:
+    if isinstance(result, bytes):  # a file, such as a PDF
+        sys.stdout.buffer.write(result)
+    elif as_json:
         names = {"model": given["model"], "device": given["device"]}
         print(json.dumps({**names, **facts, "seconds": seconds}))
     elif task.output == "text":
@@ -191,6 +196,10 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
             f"{seconds['encode']:.2f} s",
             file=sys.stderr,
         )
+    elif task.input.kind == "images":
+        pages = result if isinstance(result, list) else [result]
+        texts = [page if isinstance(page, str) else json.dumps(page) for page in pages]
+        print("\n\n".join(texts))
     else:
         show.show_value(what, result)
 
@@ -202,6 +211,8 @@ def _input(task: Task, given: Mapping[str, Any]) -> Any:
     if fields := KINDS[task.input.kind].fields:
         return {field: given[field] for field in fields}
     texts = given[task.input.name]
+    if task.input.kind == "images":
+        return texts if len(texts) > 1 else texts[0]
     if task.input.kind != "texts":
         return texts
     if bool(texts) == (given["file"] is not None):

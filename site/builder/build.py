@@ -35,6 +35,7 @@ from rushlight.core.io.weights.gguf import gguf_in, read_gguf
 from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
 from rushlight.models.families import families, family_of
+from rushlight.models.onnx.ocr import roles_of
 from rushlight.site.builder import pages, wheel
 from rushlight.site.builder.converted import check_name, checkpoint
 from rushlight.site.builder.pages import SiteError
@@ -331,6 +332,8 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     if not gguf and not checkpoint_files and (pieces or alone or any(folder.glob("*.bin"))):
         weights = [weights_in(folder)]
         needed = [] if pieces or alone else needed
+    if graphs := _graphs(folder):
+        weights, needed, pieces = graphs, [], sorted(folder.glob("*.txt"))
     missing = [f for f in needed if not (folder / f).is_file()]
     if missing or not weights:
         raise SiteError(
@@ -361,6 +364,8 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
 
 def _tasks(folder: Path) -> list[str]:
     """The tasks of the model's family. A page offers the models that support its task."""
+    if _graphs(folder):
+        return ["ocr"]
     if gguf := gguf_in(folder):
         field = "gguf_types"
         with closing(open_source(gguf)) as source:
@@ -376,6 +381,12 @@ def _tasks(folder: Path) -> list[str]:
     if kind not in families(field):
         return []
     return list(family_of(kind, field, field).tasks)
+
+
+def _graphs(folder: Path) -> list[Path]:
+    """The ONNX files that find and read text, where a folder has those."""
+    paths = {} if (folder / "config.json").is_file() else {p.name: p for p in folder.glob("*.onnx")}
+    return [paths[name] for name in roles_of(sorted(paths)).values()]
 
 
 def _split(path: Path, dest: Path, inner: str, step: int) -> list[dict[str, Any]]:

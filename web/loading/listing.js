@@ -56,6 +56,9 @@ const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // Files of torchvision, Ultralytics and others that may tell what they hold, with no config.json.
 const TELLING = /\.pth?$/i;
+// Graphs that find lines of text and read them, with the letters that they know beside.
+const GRAPHS = /^[^/]+\.(onnx|txt)$/i;
+const READERS = [/(^|[^a-z])det([^a-z]|ect|$)[^/]*\.onnx$/i, /(^|[^a-z])rec([^a-z]|ogn|$)[^/]*\.onnx$/i];
 const ENDING = /(-00001-of-\d{5})?\.(gguf|pth?)$/i;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;
@@ -257,6 +260,9 @@ function pick(files, where, asked = {}) {
   if (!meansGraphs(asked) && !files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
     const gguf = pickGguf(files, where);
     if (gguf.length) return gguf;
+    if (READERS.every((role) => files.some((file) => role.test(file.path)))) {
+      return files.filter((file) => GRAPHS.test(file.path));
+    }
   }
   const byPath = new Map(files.map((file) => [file.path, file]));
   const listed = SMALL_FILES.filter((path) => byPath.has(path));
@@ -318,7 +324,7 @@ function pickAdapter(files, where) {
 function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
   const config = paths.filter((path) => what.config.test(path));
-  for (const other of [MARIAN, TELLING]) {
+  for (const other of [MARIAN, TELLING, READERS[0]]) {
     if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
   }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
