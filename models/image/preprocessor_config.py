@@ -28,6 +28,8 @@ KINDS: dict[str, Processor] = {
     "ChineseCLIP": _CLIP,
     "Bit": _CLIP,
     "Detr": _DETR,
+    "ConditionalDetr": _DETR,
+    "DeformableDetr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
     "Mask2Former": replace(_DETR, multiple=32, upward=True),
@@ -66,7 +68,14 @@ _SHORTEST = (
     "RTDetr",
 )
 # Those that read max_size, for the longer side where size is one number, and what it is.
-_OLD_SIZES = {"Detr": 1333, "Yolos": 1333, "MaskFormer": None, "Mask2Former": None}
+_OLD_SIZES = {
+    "Detr": 1333,
+    "ConditionalDetr": 1333,
+    "DeformableDetr": 1333,
+    "Yolos": 1333,
+    "MaskFormer": None,
+    "Mask2Former": None,
+}
 _FORMS = (
     {"height", "width"},
     {"shortest_edge"},
@@ -76,7 +85,7 @@ _FORMS = (
 # The middle that is taken where do_center_crop is said, and crop_size is not.
 _CROPS = {"Beit": (224, 224), "EfficientNet": (289, 289), "OwlViT": (768, 768)}
 # Those that do not read do_center_crop, do_pad, or do_normalize.
-_UNCROPPED = ("Detr", "Yolos", "MaskFormer", "Mask2Former", "RTDetr", "Segformer", "Owlv2")
+_UNCROPPED = (*_OLD_SIZES, "RTDetr", "Segformer", "Owlv2")
 _UNPADDED = (
     "ConvNext",
     "EfficientNet",

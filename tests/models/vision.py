@@ -9,9 +9,12 @@ arguments of create_model, those of torchvision arguments of its class or functi
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import math
 import zlib
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -742,6 +745,13 @@ ROWS: dict[str, Row] = {
     "yolo11-pose": ("ultralytics", "yolo11-pose", {
         "classes": 1, "scale": [0.5, 0.125, 512], "kpt_shape": [4, 2]}, (32, 64)),
 }  # fmt: skip
+_spec = importlib.util.spec_from_file_location(
+    "vision_rows", Path(__file__).with_name("vision_rows.py")
+)
+assert _spec is not None and _spec.loader is not None
+_more = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_more)
+ROWS |= _more.rows(SimpleNamespace(**{k: v for k, v in globals().items() if k.strip("_").isupper()}))
 
 
 def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:

@@ -45,7 +45,7 @@ def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]
     """The table's values for a state dict, their shapes, and its tensors of integers."""
     values, names, given = {}, {}, {}
     for name, t in state.items():
-        computed = name.endswith("relative_coords_table")
+        computed = name.endswith(("relative_coords_table", "points_scale"))
         if not computed and (t.is_floating_point() or name.endswith("num_batches_tracked")):
             if t.is_floating_point():  # what only counts is left out, as older files do
                 names[name] = list(t.shape)
@@ -295,6 +295,11 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         return {"out": out, "texts": texts, "features": seen}
     if type(model).__name__ == "CLIPTextModelWithProjection":
         return {"out": model(ids).text_embeds}
+    if type(model).__name__.startswith("ViTMAE"):  # which sees every patch, in order
+        model = getattr(model, "vit", model)
+        model.config.mask_ratio = 0.0
+        places = torch.arange(model.embeddings.position_embeddings.shape[1] - 1) * 1.0
+        return {"out": model(pixels, noise=places.expand(len(pixels), -1)).last_hidden_state}
     if source == "transformers":
         found = model(pixels)
         pooled = getattr(found, "pooler_output", None)

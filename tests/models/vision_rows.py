@@ -1,0 +1,85 @@
+"""More rows of the table of image families, in vision.py's form: transformers' families."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Row = tuple[str, str, dict[str, Any], tuple[int, int]]
+
+
+def rows(t: Any) -> dict[str, Row]:
+    """The rows by their names; `t` has the small settings of vision.py."""
+    _DEFORMABLE = t._DETR | {
+        "d_model": 32,
+        "backbone_config": t._DETR["backbone_config"]
+        | {"hidden_sizes": [8, 16, 24], "depths": [1, 1, 1], "out_features": ["stage2", "stage3"]},
+    }
+    _HGNET = {
+        "stem_channels": [3, 8, 8],
+        "stage_in_channels": [8, 12, 16, 20],
+        "stage_mid_channels": [4, 6, 8, 8],
+        "stage_out_channels": [12, 16, 20, 24],
+        "stage_num_blocks": [1, 1, 2, 1],
+        "stage_numb_of_layers": [2, 1, 2, 1],
+        "hidden_sizes": [12, 16, 20, 24],
+        "embedding_size": 8,
+        "use_learnable_affine_block": True,
+    }
+    _FINE = t._RT_DETR | {
+        "backbone_config": _HGNET | {"model_type": "hgnet_v2", "out_indices": [2, 3, 4]},
+        "encoder_in_channels": [16, 20, 24],
+    }
+    found = {
+        "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
+        "ijepa-model": ("IJepaModel", t._VIT | {
+            "qkv_bias": False, "hidden_act": "relu", "num_channels": 2, "layer_norm_eps": 1e-3},
+            (24, 24)),
+        "vit_msn": ("ViTMSNForImageClassification", t._VIT | t._LABELS, (24, 24)),
+        "vit_mae": ("ViTMAEForPreTraining", t._VIT | {
+            "decoder_hidden_size": 12, "decoder_num_attention_heads": 2,
+            "decoder_num_hidden_layers": 1, "decoder_intermediate_size": 16}, (24, 24)),
+        "data2vec-vision": ("Data2VecVisionForImageClassification", t._VIT | t._LABELS | {
+            "use_relative_position_bias": True}, (24, 24)),
+        "data2vec-vision-model": ("Data2VecVisionModel", t._VIT | {
+            "use_absolute_position_embeddings": True, "layer_scale_init_value": 0.0,
+            "use_mean_pooling": False}, (24, 24)),
+        "table-transformer": ("TableTransformerForObjectDetection", t._DETR | {"num_labels": 4},
+                              (70, 45)),
+        "table-transformer-learned": ("TableTransformerForObjectDetection", t._DETR | {
+            "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
+            "auxiliary_loss": True}, (45, 64)),
+        "conditional_detr": ("ConditionalDetrForObjectDetection", t._DETR | {"num_labels": 4},
+                             (70, 45)),
+        "conditional_detr-learned": ("ConditionalDetrForObjectDetection", t._DETR | {
+            "num_labels": 2, "position_embedding_type": "learned", "activation_function": "gelu",
+            "auxiliary_loss": True}, (45, 64)),
+        "dab-detr": ("DabDetrForObjectDetection", t._DETR | {
+            "num_labels": 4, "hidden_size": 16}, (70, 45)),
+        "dab-detr-odd": ("DabDetrForObjectDetection", t._DETR | {
+            "num_labels": 2, "hidden_size": 16, "activation_function": "relu", "num_patterns": 2,
+            "temperature_height": 30, "temperature_width": 15, "keep_query_pos": True,
+            "normalize_before": True, "sine_position_embedding_scale": 5.0}, (45, 64)),
+        "deformable_detr": ("DeformableDetrForObjectDetection", _DEFORMABLE | {"num_labels": 4},
+                            (70, 45)),
+        "deformable_detr-two": ("DeformableDetrForObjectDetection", _DEFORMABLE | {
+            "num_labels": 3, "two_stage": True, "with_box_refine": True, "decoder_n_points": 3,
+            "two_stage_num_proposals": 7, "encoder_n_points": 2, "num_feature_levels": 3,
+            "activation_function": "gelu"}, (64, 96)),
+        "rt_detr_v2": ("RTDetrV2ForObjectDetection", t._RT_DETR | {
+            "num_labels": 4, "decoder_offset_scale": 0.3}, (64, 96)),
+        "rt_detr_v2-discrete": ("RTDetrV2ForObjectDetection", t._RT_DETR | {
+            "num_labels": 2, "decoder_method": "discrete", "learn_initial_query": True,
+            "num_denoising": 0, "decoder_n_points": 3}, (64, 64)),
+        "hgnet_v2": ("HGNetV2ForImageClassification", _HGNET | t._LABELS, (50, 64)),
+        "hgnet_v2-backbone": ("HGNetV2Backbone", _HGNET | {
+            "out_features": ["stage2"], "use_learnable_affine_block": False,
+            "hidden_act": "gelu"}, (45, 64)),
+        "d_fine": ("DFineForObjectDetection", _FINE | {"num_labels": 4}, (64, 96)),
+        "d_fine-odd": ("DFineForObjectDetection", _FINE | {
+            "num_labels": 2, "decoder_n_points": [3, 4, 2], "eval_idx": 1, "max_num_bins": 8,
+            "depth_mult": 0.34, "top_prob_values": 3, "lqe_hidden_dim": 6, "lqe_layers": 3,
+            "reg_scale": 8.0, "up": 0.4, "hidden_expansion": 0.5, "learn_initial_query": True,
+            "decoder_in_channels": [16, 16, 16], "num_denoising": 0,
+            "decoder_offset_scale": 0.4}, (64, 64)),
+    }  # fmt: skip
+    return {name: ("transformers", *row) for name, row in found.items()}
