@@ -50,6 +50,7 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
+    "GLPN": Processor(multiple=32),
     "Yolo": Processor(longest=640, letterbox=32, filter="opencv"),
     "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),

@@ -29,6 +29,15 @@ def rows(t: Any) -> dict[str, Row]:
         "backbone_config": _HGNET | {"model_type": "hgnet_v2", "out_indices": [2, 3, 4]},
         "encoder_in_channels": [16, 20, 24],
     }
+    _GLPN = t._SEGFORMER | {"strides": [4, 2, 2]}
+    _CLIPSEG = {
+        "text_config": t._TEXT,
+        "vision_config": t._SEEN,
+        "projection_dim": 24,
+        "extract_layers": [0, 1],
+        "reduce_dim": 8,
+        "decoder_intermediate_size": 12,
+    }
     found = {
         "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
         "ijepa-model": ("IJepaModel", t._VIT | {
@@ -81,5 +90,22 @@ def rows(t: Any) -> dict[str, Row]:
             "reg_scale": 8.0, "up": 0.4, "hidden_expansion": 0.5, "learn_initial_query": True,
             "decoder_in_channels": [16, 16, 16], "num_denoising": 0,
             "decoder_offset_scale": 0.4}, (64, 64)),
+        "glpn": ("GLPNForDepthEstimation", _GLPN, (32, 48)),
+        "glpn-odd": ("GLPNForDepthEstimation", _GLPN | {
+            "decoder_hidden_size": 12, "max_depth": 3, "head_in_index": 1, "hidden_act": "relu",
+            "num_channels": 2}, (64, 64)),
+        "clipseg": ("CLIPSegForImageSegmentation", _CLIPSEG, (16, 16)),
+        "clipseg-odd": ("CLIPSegForImageSegmentation", _CLIPSEG | {
+            "use_complex_transposed_convolution": True, "conditional_layer": 1,
+            "vision_config": t._SEEN | {"num_hidden_layers": 3},
+            "extract_layers": [0, 2, 1]}, (24, 24)),
+        "altclip": ("AltCLIPModel", {
+            "text_config": t._BERT | {"project_dim": 20, "max_position_embeddings": 12},
+            "vision_config": t._SEEN, "projection_dim": 10}, (16, 16)),
+        "altclip-odd": ("AltCLIPModel", {
+            "text_config": t._BERT | {
+                "project_dim": 14, "max_position_embeddings": 9, "hidden_act": "relu",
+                "layer_norm_eps": 1e-3, "type_vocab_size": 2},
+            "vision_config": t._SEEN | {"patch_size": 8}, "projection_dim": 6}, (16, 16)),
     }  # fmt: skip
     return {name: ("transformers", *row) for name, row in found.items()}

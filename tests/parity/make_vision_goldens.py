@@ -282,6 +282,9 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         made = {"out": found.logits, "boxes": found.pred_boxes}
         said = getattr(found, "objectness_logits", None)
         return made if said is None else made | {"objectness": said}
+    if type(model).__name__.startswith("CLIPSeg"):  # a picture has one text
+        masks = [model(input_ids=i.expand(len(pixels), -1), pixel_values=pixels) for i in ids]
+        return {"out": torch.stack([found.logits for found in masks], 1)}
     if source == "ultralytics":
         return _of_yolo(model, pixels)
     if source == "open_clip":

@@ -37,7 +37,7 @@ class Config(rt_detr.Second):
     }
 
     decoder_n_points: Any = 4
-    eval_idx: int | None = -1
+    eval_idx: Any = -1
     max_num_bins: int = 32
     depth_mult: float = 1.0
     top_prob_values: int = 4
