@@ -50,7 +50,10 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
-    "GLPN": Processor(multiple=32),
+    "GLPN": Processor(multiple=32, kind="GLPN"),
+    "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
+    "SuperPoint": Processor(size=(480, 640), kind="SuperPoint"),
+    "VitPose": Processor(size=(256, 192), mean=IMAGENET[0], std=IMAGENET[1]),
     "Yolo": Processor(longest=640, letterbox=32, filter="opencv"),
     "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
@@ -156,6 +159,12 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         p = replace(p, twice=said.flag("include_top", True))
         if p.twice and p.std is None:
             raise said.bad("do_normalize", False, " with include_top; set include_top to false")
+    if kind in ("GLPN", "Swin2SR"):
+        named = "size_divisor" if "size_divisor" in v else "pad_size"
+        on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
+        p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+    if kind == "SuperPoint":
+        p = replace(p, flip=said.flag("do_grayscale", p.flip), mean=None, std=None)
     if kind == "MobileViT":
         p = replace(p, flip=said.flag("do_flip_channel_order", p.flip))
     return p
@@ -263,6 +272,8 @@ def _special(p: Processor) -> tuple[bool, ...]:
 
 def _kind_of(p: Processor) -> str | None:
     """The kind that has a processor's steps; None for those of many kinds."""
+    if p.kind:
+        return p.kind
     if any(special := _special(p)):
         return next((name for name, usual in KINDS.items() if _special(usual) == special), "")
     if p.keep_ratio or p.multiple > 1:
@@ -276,7 +287,7 @@ def as_file(p: Processor) -> dict[str, Any]:
     ValueError for steps that no kind of transformers' processors has together.
     """
     keeps_ratio, kind = p.keep_ratio or p.multiple > 1, _kind_of(p)
-    if (
+    if not p.kind and (
         kind == ""
         or (p.offset and kind != "EfficientNet")
         or (any(_special(p)) and keeps_ratio and not p.upward)
@@ -308,6 +319,11 @@ def as_file(p: Processor) -> dict[str, Any]:
         values["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
     if p.upward:
         values["size_divisor"] = p.multiple
+    elif p.kind in ("GLPN", "Swin2SR"):
+        values |= {"size_divisor": p.multiple, "do_resize": p.multiple > 1}
+        values["do_pad"] = p.multiple > 1
+    elif p.kind == "SuperPoint":
+        values["do_grayscale"] = p.flip
     elif keeps_ratio:
         values |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:

@@ -38,6 +38,28 @@ def rows(t: Any) -> dict[str, Row]:
         "reduce_dim": 8,
         "decoder_intermediate_size": 12,
     }
+    _SR = {
+        "embed_dim": 8,
+        "depths": [2, 1],
+        "num_heads": [2, 4],
+        "image_size": 16,
+        "window_size": 4,
+    }
+    _POINTS = {
+        "encoder_hidden_sizes": [4, 4, 8, 8],
+        "decoder_hidden_size": 12,
+        "descriptor_decoder_dim": 10,
+    }
+    _BODY = {
+        "model_type": "vitpose_backbone",
+        "image_size": [32, 24],
+        "patch_size": [8, 8],
+        "hidden_size": 16,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "mlp_ratio": 2,
+        "out_indices": [2],
+    }
     found = {
         "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
         "ijepa-model": ("IJepaModel", t._VIT | {
@@ -107,5 +129,22 @@ def rows(t: Any) -> dict[str, Row]:
                 "project_dim": 14, "max_position_embeddings": 9, "hidden_act": "relu",
                 "layer_norm_eps": 1e-3, "type_vocab_size": 2},
             "vision_config": t._SEEN | {"patch_size": 8}, "projection_dim": 6}, (16, 16)),
+        "swin2sr": ("Swin2SRForImageSuperResolution", _SR, (16, 12)),
+        "swin2sr-aux": ("Swin2SRForImageSuperResolution", _SR | {
+            "upsampler": "pixelshuffle_aux", "upscale": 4, "img_range": 2.0,
+            "resi_connection": "3conv", "qkv_bias": False, "hidden_act": "relu"}, (8, 8)),
+        "swin2sr-near": ("Swin2SRForImageSuperResolution", _SR | {
+            "upsampler": "nearest+conv", "upscale": 4, "num_channels": 1, "image_size": 4,
+            "mlp_ratio": 1.5, "layer_norm_eps": 1e-3}, (8, 4)),
+        "superpoint": ("SuperPointForKeypointDetection", _POINTS, (48, 64)),
+        "superpoint-odd": ("SuperPointForKeypointDetection", _POINTS | {
+            "max_keypoints": 7, "nms_radius": 2, "border_removal_distance": 9,
+            "keypoint_threshold": 0.02}, (64, 48)),
+        "vitpose": ("VitPoseForPoseEstimation", {"num_labels": 5, "backbone_config": _BODY},
+                    (32, 24)),
+        "vitpose-plus": ("VitPoseForPoseEstimation", {
+            "num_labels": 3, "use_simple_decoder": False, "backbone_config": _BODY | {
+                "num_experts": 3, "part_features": 4, "out_indices": [1], "qkv_bias": False,
+                "hidden_act": "relu", "layer_norm_eps": 1e-3, "mlp_ratio": 3}}, (32, 24)),
     }  # fmt: skip
     return {name: ("transformers", *row) for name, row in found.items()}

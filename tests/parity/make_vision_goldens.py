@@ -303,8 +303,22 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         model.config.mask_ratio = 0.0
         places = torch.arange(model.embeddings.position_embeddings.shape[1] - 1) * 1.0
         return {"out": model(pixels, noise=places.expand(len(pixels), -1)).last_hidden_state}
+    if type(model).__name__.startswith("SuperPoint"):
+        found = [model(p[None]) for p in pixels]
+        size = torch.tensor([pixels.shape[3], pixels.shape[2]])
+        made = {}
+        for i, one in enumerate(found):
+            made |= {f"points:{i}": one.keypoints[0] * size, f"scores:{i}": one.scores[0]}
+            made[f"vectors:{i}"] = one.descriptors[0]
+        seen = model.encoder(model.extract_one_channel_pixel_values(pixels))[0]
+        return made | {"out": model.keypoint_decoder._get_pixel_scores(seen)}
+    if type(model).__name__.startswith("VitPose"):  # expert 0
+        first = torch.zeros(len(pixels), dtype=torch.int64)
+        return {"out": model(pixels, dataset_index=first).heatmaps}
     if source == "transformers":
         found = model(pixels)
+        if "reconstruction" in found:
+            return {"out": found.reconstruction}
         pooled = getattr(found, "pooler_output", None)
         if "feature_maps" in found:  # the last map's mean is what a head would read
             maps = {
