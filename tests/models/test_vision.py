@@ -61,6 +61,8 @@ def test_logits_and_features_agree(name: str) -> None:
     m, golden = model(name), load_safetensors(DATA / f"{name}.safetensors")
     size = table.ROWS[name][3]
     pixels = table.pixels_of(size, channels(m))
+    if frames := getattr(m, "frames", 0):
+        pixels = table.frames_of(size, frames, channels(m))
     if name == "clip-text":
         with rl.no_grad():
             found = m(rl.tensor(table.ids_of())).numpy()

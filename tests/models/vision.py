@@ -797,6 +797,14 @@ def prompts_of() -> dict[str, npt.NDArray[Any]]:
     }
 
 
+def frames_of(
+    size: tuple[int, int], frames: int, channels: int = 3
+) -> npt.NDArray[np.float32]:
+    """Normalized pixels (2, frames, channels, height, width)."""
+    found = np.random.default_rng(7).standard_normal((2, frames, channels, *size))
+    return found.astype(np.float32)
+
+
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:
     """Normalized pixels (2, channels, height, width)."""
     found = np.random.default_rng(7).standard_normal((2, channels, *size))

@@ -60,6 +60,20 @@ def rows(t: Any) -> dict[str, Row]:
         "mlp_ratio": 2,
         "out_indices": [2],
     }
+    _VIDEO = t._VIT | {"num_frames": 4, "image_size": [16, 24]}
+    _TUBES = {k: v for k, v in _VIDEO.items() if k != "patch_size"} | {"tubelet_size": [2, 8, 8]}
+    _JEPA = {
+        "hidden_size": 24,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 2,
+        "crop_size": 24,
+        "patch_size": 8,
+        "frames_per_clip": 4,
+        "num_pooler_layers": 1,
+        "pred_hidden_size": 24,
+        "pred_num_attention_heads": 2,
+        "pred_num_hidden_layers": 1,
+    }
     found = {
         "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
         "ijepa-model": ("IJepaModel", t._VIT | {
@@ -146,5 +160,22 @@ def rows(t: Any) -> dict[str, Row]:
             "num_labels": 3, "use_simple_decoder": False, "backbone_config": _BODY | {
                 "num_experts": 3, "part_features": 4, "out_indices": [1], "qkv_bias": False,
                 "hidden_act": "relu", "layer_norm_eps": 1e-3, "mlp_ratio": 3}}, (32, 24)),
+        "videomae": ("VideoMAEForVideoClassification", _VIDEO | t._LABELS, (16, 24)),
+        "videomae-model": ("VideoMAEModel", _VIDEO | {
+            "use_mean_pooling": False, "qv_bias": False, "hidden_act": "relu", "tubelet_size": 1,
+            "layer_norm_eps": 1e-3}, (16, 24)),
+        "vivit": ("VivitForVideoClassification", _TUBES | t._LABELS, (16, 24)),
+        "vivit-model": ("VivitModel", _TUBES | {
+            "qkv_bias": False, "pooler_output_size": 10, "pooler_act": "relu",
+            "tubelet_size": [4, 8, 4], "hidden_act": "gelu"}, (16, 24)),
+        "timesformer": ("TimesformerForVideoClassification", _VIDEO | t._LABELS | {
+            "image_size": 16}, (16, 16)),
+        "timesformer-joint": ("TimesformerModel", _VIDEO | {
+            "attention_type": "joint_space_time", "qkv_bias": False, "image_size": 16,
+            "hidden_act": "relu"}, (16, 16)),
+        "vjepa2": ("VJEPA2ForVideoClassification", _JEPA | t._LABELS, (24, 24)),
+        "vjepa2-model": ("VJEPA2Model", _JEPA | {
+            "qkv_bias": False, "hidden_act": "relu", "mlp_ratio": 2.0, "num_attention_heads": 3,
+            "tubelet_size": 1, "layer_norm_eps": 1e-3}, (24, 24)),
     }  # fmt: skip
     return {name: ("transformers", *row) for name, row in found.items()}

@@ -379,6 +379,8 @@ def main(rows: list[str]) -> None:
             model.load_state_dict(values)
         seen = config.get("vision_config", config)
         pixels = torch.from_numpy(table.pixels_of(size, seen.get("num_channels", 3)))
+        if frames := config.get("num_frames", config.get("frames_per_clip")):
+            pixels = torch.from_numpy(table.frames_of(size, frames))
         with torch.no_grad():
             made = _run(source, model, pixels, torch.from_numpy(table.ids_of()))
         place = MODELS / "data" / "vision" / f"{row}.safetensors"
