@@ -28,6 +28,8 @@ KINDS: dict[str, Processor] = {
     "ChineseCLIP": _CLIP,
     "Bit": _CLIP,
     "Detr": _DETR,
+    "ConditionalDetr": _DETR,
+    "DeformableDetr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
     "Mask2Former": replace(_DETR, multiple=32, upward=True),
@@ -48,6 +50,15 @@ KINDS: dict[str, Processor] = {
     "DINOv3ViT": Processor(size=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], floats=True),
     "RTDetr": Processor(size=(640, 640)),
     "Pvt": Processor(size=(224, 224), filter="bicubic", mean=IMAGENET[0], std=IMAGENET[1]),
+    "VideoMAE": Processor(shortest=224, crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]),
+    "VJEPA2": Processor(shortest=292, crop=(256, 256), mean=IMAGENET[0], std=IMAGENET[1]),
+    "Vivit": Processor(
+        shortest=256, crop=(224, 224), scale=1 / 127.5, offset=1.0, mean=HALF[0], std=HALF[1]
+    ),
+    "GLPN": Processor(multiple=32, kind="GLPN"),
+    "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
+    "SuperPoint": Processor(size=(480, 640), kind="SuperPoint"),
+    "VitPose": Processor(size=(256, 192), mean=IMAGENET[0], std=IMAGENET[1]),
     "Yolo": Processor(longest=640, letterbox=32, filter="opencv"),
     "Darknet": Processor(size=(416, 416), letterbox=1, filter="corners", grey=0.5, floats=True),
     "Sam": Processor(longest=1024, pad=(1024, 1024), mean=IMAGENET[0], std=IMAGENET[1]),
@@ -64,9 +75,21 @@ _SHORTEST = (
     "MobileViT",
     "Siglip",
     "RTDetr",
+    "VideoMAE",
+    "VJEPA2",
+    "Vivit",
+    "Levit",
+    "PoolFormer",
 )
 # Those that read max_size, for the longer side where size is one number, and what it is.
-_OLD_SIZES = {"Detr": 1333, "Yolos": 1333, "MaskFormer": None, "Mask2Former": None}
+_OLD_SIZES = {
+    "Detr": 1333,
+    "ConditionalDetr": 1333,
+    "DeformableDetr": 1333,
+    "Yolos": 1333,
+    "MaskFormer": None,
+    "Mask2Former": None,
+}
 _FORMS = (
     {"height", "width"},
     {"shortest_edge"},
@@ -76,7 +99,7 @@ _FORMS = (
 # The middle that is taken where do_center_crop is said, and crop_size is not.
 _CROPS = {"Beit": (224, 224), "EfficientNet": (289, 289), "OwlViT": (768, 768)}
 # Those that do not read do_center_crop, do_pad, or do_normalize.
-_UNCROPPED = ("Detr", "Yolos", "MaskFormer", "Mask2Former", "RTDetr", "Segformer", "Owlv2")
+_UNCROPPED = (*_OLD_SIZES, "RTDetr", "Segformer", "Owlv2")
 _UNPADDED = (
     "ConvNext",
     "EfficientNet",
@@ -87,6 +110,8 @@ _UNPADDED = (
     "DINOv3ViT",
 )
 _RAW = ("MobileViT",)
+# The flags of those that take 1 off scaled values.
+_OFFSETS = {"EfficientNet": "rescale_offset", "Vivit": "offset"}
 # What the published files of DINOv2 say.
 DINOV2 = Processor(
     shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
@@ -94,7 +119,11 @@ DINOV2 = Processor(
 TORCHVISION = Processor(
     shortest=256, crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1], rounded=True
 )
-FILES = ("processor_config.json", "preprocessor_config.json")
+FILES = (
+    "processor_config.json",
+    "preprocessor_config.json",
+    "video_preprocessor_config.json",
+)
 
 
 def processor_of(files: Mapping[str, bytes], default: Processor = TORCHVISION) -> Processor:
@@ -105,7 +134,7 @@ def processor_of(files: Mapping[str, bytes], default: Processor = TORCHVISION) -
     for name in FILES:
         if name in files:
             stored = parse_object(name, files[name])
-            inner = stored.get("image_processor", stored if name == FILES[1] else None)
+            inner = stored.get("image_processor", stored if name in FILES[1:] else None)
             if isinstance(inner, dict) and "TimmWrapper" not in str(inner):
                 return _of_transformers(inner, name, default)
     config = parse_object("config.json", files["config.json"]) if "config.json" in files else {}
@@ -114,8 +143,9 @@ def processor_of(files: Mapping[str, bytes], default: Processor = TORCHVISION) -
 
 
 def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Processor:
-    kind = str(v.get("image_processor_type") or v.get("feature_extractor_type") or "")
-    for ending in ("Fast", "Pil", "ImageProcessor", "FeatureExtractor"):
+    named = ("image_processor_type", "video_processor_type", "feature_extractor_type")
+    kind = str(next((v[name] for name in named if v.get(name)), ""))
+    for ending in ("Fast", "Pil", "ImageProcessor", "VideoProcessor", "FeatureExtractor"):
         kind = kind.removesuffix(ending)
     if kind not in KINDS and kind:
         known = ", ".join(sorted(KINDS))
@@ -132,8 +162,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
     if p.squared and not scaled:  # steps between would be rounded
         raise said.bad("do_rescale", v.get("do_rescale"), f" by {kind}; supported: true")
     p = replace(p, scale=said.number("rescale_factor", p.scale, 1e-9, 1e9) if scaled else 1.0)
-    if kind == "EfficientNet":
-        p = replace(p, offset=1.0 if scaled and said.flag("rescale_offset", False) else 0.0)
+    if kind in _OFFSETS:
+        told = said.flag(_OFFSETS[kind], p.offset > 0)
+        p = replace(p, offset=1.0 if scaled and told else 0.0)
     if kind not in _RAW:
         normal = said.flag("do_normalize", p.mean is not None)
         mean, std = p.mean or IMAGENET[0], p.std or IMAGENET[1]
@@ -146,6 +177,12 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         p = replace(p, twice=said.flag("include_top", True))
         if p.twice and p.std is None:
             raise said.bad("do_normalize", False, " with include_top; set include_top to false")
+    if kind in ("GLPN", "Swin2SR"):
+        named = "size_divisor" if "size_divisor" in v else "pad_size"
+        on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
+        p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+    if kind == "SuperPoint":
+        p = replace(p, flip=said.flag("do_grayscale", p.flip), mean=None, std=None)
     if kind == "MobileViT":
         p = replace(p, flip=said.flag("do_flip_channel_order", p.flip))
     return p
@@ -253,6 +290,10 @@ def _special(p: Processor) -> tuple[bool, ...]:
 
 def _kind_of(p: Processor) -> str | None:
     """The kind that has a processor's steps; None for those of many kinds."""
+    if p.kind:
+        return p.kind
+    if p.offset and p.crop_share is None and not p.twice:
+        return "Vivit"
     if any(special := _special(p)):
         return next((name for name, usual in KINDS.items() if _special(usual) == special), "")
     if p.keep_ratio or p.multiple > 1:
@@ -266,9 +307,9 @@ def as_file(p: Processor) -> dict[str, Any]:
     ValueError for steps that no kind of transformers' processors has together.
     """
     keeps_ratio, kind = p.keep_ratio or p.multiple > 1, _kind_of(p)
-    if (
+    if not p.kind and (
         kind == ""
-        or (p.offset and kind != "EfficientNet")
+        or (p.offset and kind not in ("EfficientNet", "Vivit"))
         or (any(_special(p)) and keeps_ratio and not p.upward)
         or (kind == "Yolos" and p.multiple != KINDS[kind].multiple)
     ):
@@ -298,6 +339,11 @@ def as_file(p: Processor) -> dict[str, Any]:
         values["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
     if p.upward:
         values["size_divisor"] = p.multiple
+    elif p.kind in ("GLPN", "Swin2SR"):
+        values |= {"size_divisor": p.multiple, "do_resize": p.multiple > 1}
+        values["do_pad"] = p.multiple > 1
+    elif p.kind == "SuperPoint":
+        values["do_grayscale"] = p.flip
     elif keeps_ratio:
         values |= {"keep_aspect_ratio": p.keep_ratio, "ensure_multiple_of": p.multiple}
     if p.mean is not None and p.std is not None:

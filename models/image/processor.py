@@ -13,6 +13,7 @@ from rushlight.core.backends import Device
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import Pixels
+from rushlight.models.image.own_steps import own_pixels
 from rushlight.models.image.resize import fitted, resize, smoothed
 
 Floats = npt.NDArray[np.float32]
@@ -56,6 +57,7 @@ class Processor:
     grey: float = 114 / 255
     upward: bool = False
     squared: bool = False  # filled up to a square with black, then resized as scikit-image does
+    kind: str = ""  # of transformers' processors, where the steps are its own (own_steps.py)
     rounded: bool = False  # the middle's offset is rounded, not cut, as in torchvision
 
     def __call__(self, images: Sequence[Pixels], device: Device | str = "cpu") -> Tensor:
@@ -72,6 +74,8 @@ class Processor:
 
     def one(self, image: Pixels) -> Floats:
         """Normalized pixels (3, height, width) of one image."""
+        if self.kind:
+            return self._channels_first(self._normalized(own_pixels(self, image)))
         x: npt.NDArray[Any] = image
         if self.floats or self.squared:
             x = x.astype(np.float32) * np.float32(self.scale)
@@ -89,14 +93,21 @@ class Processor:
         if not self.floats and not self.squared:
             values = values * np.float32(self.scale)
         values -= np.float32(self.offset)
+        values = self._normalized(values)
+        if self.flip:
+            values = values[:, :, ::-1]
+        return self._padded(self._channels_first(values))
+
+    def _channels_first(self, values: npt.NDArray[Any]) -> Floats:
+        return np.ascontiguousarray(values.transpose(2, 0, 1), np.float32)
+
+    def _normalized(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         if self.mean is not None and self.std is not None:
             mean, std = (np.asarray(v, np.float32) for v in (self.mean, self.std))
             values = (values - mean) / std
             if self.twice:
                 values = values / std
-        if self.flip:
-            values = values[:, :, ::-1]
-        return self._padded(np.ascontiguousarray(values.transpose(2, 0, 1), np.float32))
+        return values
 
     def _boxed(self, height: int, width: int) -> tuple[int, int, int, int]:
         """The size that a resized image is filled up to, and where it lies in it."""

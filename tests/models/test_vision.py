@@ -61,6 +61,8 @@ def test_logits_and_features_agree(name: str) -> None:
     m, golden = model(name), load_safetensors(DATA / f"{name}.safetensors")
     size = table.ROWS[name][3]
     pixels = table.pixels_of(size, channels(m))
+    if frames := getattr(m, "frames", 0):
+        pixels = table.frames_of(size, frames, channels(m))
     if name == "clip-text":
         with rl.no_grad():
             found = m(rl.tensor(table.ids_of())).numpy()
@@ -71,6 +73,10 @@ def test_logits_and_features_agree(name: str) -> None:
         return
     if name.startswith(("sam", "mobile_sam")):
         _masks_agree(m, golden, pixels)
+        return
+    if name.startswith("clipseg"):
+        with rl.no_grad():
+            close(m(rl.tensor(table.ids_of()), rl.tensor(pixels)).numpy(), golden["out"].numpy())
         return
     if name.startswith("owl"):
         with rl.no_grad():
@@ -98,6 +104,17 @@ def test_logits_and_features_agree(name: str) -> None:
         found = run(m, "encode_image", pixels)
         np.testing.assert_allclose(found, golden["features"].numpy(), **CLOSE)
         return
+    if "points:0" in golden:
+        with rl.no_grad():
+            scores, cells = m.seen(rl.tensor(pixels))
+        for i in range(len(pixels)):
+            points, values = m.found(scores[i].numpy())
+            near = np.lexsort(points.T), np.lexsort(golden[f"points:{i}"].numpy().T)
+            close(points[near[0]], golden[f"points:{i}"].numpy()[near[1]])
+            close(values[near[0]], golden[f"scores:{i}"].numpy()[near[1]])
+            with rl.no_grad():
+                around = m.vectors(cells[i : i + 1], rl.tensor(points)).numpy()
+            close(around[near[0]], golden[f"vectors:{i}"].numpy()[near[1]])
     if "out" not in golden:  # of a backbone
         close(run(m, "encode_image", pixels), golden["features"].numpy())
         if "map:0" in golden:

@@ -9,9 +9,12 @@ arguments of create_model, those of torchvision arguments of its class or functi
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import math
 import zlib
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -742,6 +745,13 @@ ROWS: dict[str, Row] = {
     "yolo11-pose": ("ultralytics", "yolo11-pose", {
         "classes": 1, "scale": [0.5, 0.125, 512], "kpt_shape": [4, 2]}, (32, 64)),
 }  # fmt: skip
+_spec = importlib.util.spec_from_file_location(
+    "vision_rows", Path(__file__).with_name("vision_rows.py")
+)
+assert _spec is not None and _spec.loader is not None
+_more = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_more)
+ROWS |= _more.rows(SimpleNamespace(**{k: v for k, v in globals().items() if k.strip("_").isupper()}))
 
 
 def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -785,6 +795,14 @@ def prompts_of() -> dict[str, npt.NDArray[Any]]:
         "boxes": boxes.astype(np.float32),
         "masks": draw.standard_normal((2, 1, 16, 16)).astype(np.float32),
     }
+
+
+def frames_of(
+    size: tuple[int, int], frames: int, channels: int = 3
+) -> npt.NDArray[np.float32]:
+    """Normalized pixels (2, frames, channels, height, width)."""
+    found = np.random.default_rng(7).standard_normal((2, frames, channels, *size))
+    return found.astype(np.float32)
 
 
 def pixels_of(size: tuple[int, int], channels: int = 3) -> npt.NDArray[np.float32]:

@@ -45,7 +45,7 @@ def _values(state: Any, table: Any) -> tuple[dict[str, Any], dict[str, list[int]
     """The table's values for a state dict, their shapes, and its tensors of integers."""
     values, names, given = {}, {}, {}
     for name, t in state.items():
-        computed = name.endswith("relative_coords_table")
+        computed = name.endswith(("relative_coords_table", "points_scale"))
         if not computed and (t.is_floating_point() or name.endswith("num_batches_tracked")):
             if t.is_floating_point():  # what only counts is left out, as older files do
                 names[name] = list(t.shape)
@@ -282,6 +282,9 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         made = {"out": found.logits, "boxes": found.pred_boxes}
         said = getattr(found, "objectness_logits", None)
         return made if said is None else made | {"objectness": said}
+    if type(model).__name__.startswith("CLIPSeg"):  # a picture has one text
+        masks = [model(input_ids=i.expand(len(pixels), -1), pixel_values=pixels) for i in ids]
+        return {"out": torch.stack([found.logits for found in masks], 1)}
     if source == "ultralytics":
         return _of_yolo(model, pixels)
     if source == "open_clip":
@@ -295,8 +298,27 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         return {"out": out, "texts": texts, "features": seen}
     if type(model).__name__ == "CLIPTextModelWithProjection":
         return {"out": model(ids).text_embeds}
+    if type(model).__name__.startswith("ViTMAE"):  # which sees every patch, in order
+        model = getattr(model, "vit", model)
+        model.config.mask_ratio = 0.0
+        places = torch.arange(model.embeddings.position_embeddings.shape[1] - 1) * 1.0
+        return {"out": model(pixels, noise=places.expand(len(pixels), -1)).last_hidden_state}
+    if type(model).__name__.startswith("SuperPoint"):
+        found = [model(p[None]) for p in pixels]
+        size = torch.tensor([pixels.shape[3], pixels.shape[2]])
+        made = {}
+        for i, one in enumerate(found):
+            made |= {f"points:{i}": one.keypoints[0] * size, f"scores:{i}": one.scores[0]}
+            made[f"vectors:{i}"] = one.descriptors[0]
+        seen = model.encoder(model.extract_one_channel_pixel_values(pixels))[0]
+        return made | {"out": model.keypoint_decoder._get_pixel_scores(seen)}
+    if type(model).__name__.startswith("VitPose"):  # expert 0
+        first = torch.zeros(len(pixels), dtype=torch.int64)
+        return {"out": model(pixels, dataset_index=first).heatmaps}
     if source == "transformers":
         found = model(pixels)
+        if "reconstruction" in found:
+            return {"out": found.reconstruction}
         pooled = getattr(found, "pooler_output", None)
         if "feature_maps" in found:  # the last map's mean is what a head would read
             maps = {
@@ -357,6 +379,8 @@ def main(rows: list[str]) -> None:
             model.load_state_dict(values)
         seen = config.get("vision_config", config)
         pixels = torch.from_numpy(table.pixels_of(size, seen.get("num_channels", 3)))
+        if frames := config.get("num_frames", config.get("frames_per_clip")):
+            pixels = torch.from_numpy(table.frames_of(size, frames))
         with torch.no_grad():
             made = _run(source, model, pixels, torch.from_numpy(table.ids_of()))
         place = MODELS / "data" / "vision" / f"{row}.safetensors"

@@ -1,4 +1,4 @@
-"""BEiT (Bao et al., 2021) and BEiT v2 (Peng et al., 2022)."""
+"""BEiT (Bao et al., 2021), BEiT v2 (Peng et al., 2022), data2vec of images (Baevski et al., 2022)."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from rushlight.models.layers.vision.timm_vit import renamed, timm_sizes
 from rushlight.models.layers.vision.transformer import LayerNames, LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
+BASES = {"beit": "Beit", "data2vec-vision": "Data2VecVision"}
 NAMES = LayerNames(scale1="lambda_1", scale2="lambda_2")
 
 
@@ -66,8 +67,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
             "config.json: use_relative_position_bias and use_shared_relative_position_bias are "
             "both true; one of them must be false"
         )
-    labels = classes_of(config, "Beit")
-    prefixed = labels or any(n.startswith("beit.") for n in names)
+    base = BASES[c.model_type]
+    labels = classes_of({"architectures": [f"{base}ForImageClassification"]} | config, base)
+    base = c.model_type.replace("-", "_")
+    prefixed = labels or any(n.startswith(f"{base}.") for n in names)
     layer = LayerSpec(
         c.hidden_size,
         c.num_attention_heads,
@@ -88,7 +91,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
             c.num_hidden_layers,
             pair(c.image_size, "image_size"),
             pair(c.patch_size, "patch_size"),
-            "beit" if prefixed else "",
+            base if prefixed else "",
             c.num_channels,
             mask=(1, 1, c.hidden_size) if any(n.endswith(".mask_token") for n in names) else None,
             last="" if mean else "layernorm",
@@ -125,7 +128,7 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
 
 
 FAMILY = Family(
-    model_types=("beit",),
+    model_types=tuple(BASES),
     tasks=("image-classification", "image-feature-extraction"),
     config=Config,
     build=build,

@@ -39,11 +39,11 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
         c = read_config(Config, config | {"architectures": None})
         image = towers.tower(config, "vision_config", towers.ClipVision)
         text = towers.tower(config, "text_config", towers.ClipText)
-        return ClipModel(c, image_tower(image, c.projection_dim), _text(text, c.projection_dim))
+        return ClipModel(c, image_tower(image, c.projection_dim), text_tower(text, c.projection_dim))
     if kind == "clip_text_model" or named[0] == "CLIPTextModelWithProjection":
         text_config = towers.read(config, towers.ClipText)
         wide = text_config.projection_dim if "text_projection.weight" in names else None
-        return _served(ClipModel(text_config, None, _text(text_config, wide)), ())
+        return _served(ClipModel(text_config, None, text_tower(text_config, wide)), ())
     seeing = ("CLIPVisionModel", "CLIPVisionModelWithProjection")
     if kind == "clip_vision_model" or named[0] in seeing:
         inside = kind == "clip" and "vision_config" in config  # as a classifier of images has it
@@ -84,7 +84,8 @@ def _served(model: ClipModel, tasks: tuple[str, ...]) -> ClipModel:
     return model
 
 
-def _text(c: towers.ClipText, projection: int | None) -> TextTower:
+def text_tower(c: towers.ClipText, projection: int | None) -> TextTower:
+    """The tower of texts of a configuration."""
     # Files from before the id of the end was right have 2, and the end is the largest id.
     end = None if c.eos_token_id in (2, None) else c.eos_token_id
     return TextTower(

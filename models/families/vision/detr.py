@@ -1,4 +1,7 @@
-"""DETR (Carion et al., 2020): queries that each find an object in what a ResNet sees."""
+"""DETR (Carion et al., 2020): queries that each find an object in what a ResNet sees.
+
+Table Transformer (Smock et al., 2021) is DETR with norms before its layers' parts.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +30,7 @@ from rushlight.models.layers.vision.resnet import ResNet, stages
 
 TASKS = ("object-detection",)
 ARCHITECTURES = ("DetrForObjectDetection", "DetrForSegmentation")
-_BACKBONE = "model.backbone.conv_encoder.model."
+BACKBONE = "model.backbone.conv_encoder.model."
 _LEARNED = 50  # places of rows and of columns
 _STAGE = re.compile(r"encoder\.stages\.(\d)\.layers\.(\d{1,3})\.")
 
@@ -67,37 +70,60 @@ class Config:
     model_type: str = "detr"
 
 
+@dataclass
+class Table(Config):
+    """The keys of Table Transformer's config.json."""
+
+    model_type: str = "table-transformer"
+
+
 class Detr(Detector):
     """DETR in transformers' names."""
 
     def __init__(self, c: Config, seen: resnet.Config, labels: tuple[str, ...]) -> None:
         self.config, self.labels, self.processor = c, labels, KINDS["Detr"]
         width = c.d_model
-        put(self, _BACKBONE[:-1], ResNet(seen, ()).get_submodule("resnet"))
+        put(self, BACKBONE[:-1], ResNet(seen, ()).get_submodule("resnet"))
         put(self, "model.input_projection", nn.Conv2d(seen.hidden_sizes[-1], width, 1))
-        put(self, "model.query_position_embeddings", nn.Embedding(c.num_queries, width))
         if c.position_embedding_type == "learned":
             for name in ("row_embeddings", "column_embeddings"):
                 table = nn.Embedding(_LEARNED, width // 2)
                 put(self, f"model.backbone.position_embedding.{name}", table)
-        for stack, layers, heads, inner in (
-            ("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim),
-            ("decoder", c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim),
-        ):
-            spec = QuerySpec(
-                width, heads, inner, c.activation_function, decoding=stack == "decoder"
-            )
-            put(self, f"model.{stack}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
-        put(self, "model.decoder.layernorm", nn.LayerNorm(width))
-        self.class_labels_classifier = nn.Linear(width, len(labels) + 1)
-        self.bbox_predictor = Head(width, 4)
+        self.make_encoder(c)
+        self.make_decoder(c)
+
+    def make_encoder(self, c: Config) -> None:
+        """Give the model its encoder."""
+        self._make_stack("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim)
+        if c.model_type == "table-transformer":
+            put(self, "model.encoder.layernorm", nn.LayerNorm(c.d_model))
+
+    def make_decoder(self, c: Config) -> None:
+        """Give the model its queries, its decoder and its heads."""
+        put(self, "model.query_position_embeddings", nn.Embedding(c.num_queries, c.d_model))
+        self._make_stack("decoder", c.decoder_layers, c.decoder_attention_heads, c.decoder_ffn_dim)
+        put(self, "model.decoder.layernorm", nn.LayerNorm(c.d_model))
+        self.class_labels_classifier = nn.Linear(c.d_model, len(self.labels) + 1)
+        self.bbox_predictor = Head(c.d_model, 4)
+
+    def _make_stack(self, stack: str, layers: int, heads: int, inner: int) -> None:
+        c = self.config
+        spec = QuerySpec(
+            c.d_model,
+            heads,
+            inner,
+            c.activation_function,
+            decoding=stack == "decoder",
+            ahead=c.model_type == "table-transformer",
+        )
+        put(self, f"model.{stack}.layers", nn.ModuleList([Layer(spec) for _ in range(layers)]))
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """(batch, queries, width) after the decoder's norm."""
         return self.found(pixels)[0]
 
-    def found(self, pixels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
-        """`hidden`, the encoder's (batch, places, width), and the backbone's maps and their end."""
+    def encoded(self, pixels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """The encoder's states (batch, places, width), their places, and the backbone's maps."""
         base: Any = self.model
         x = self.checked(pixels, self.config.num_channels)
         maps = stages(base.backbone.conv_encoder.model, x)
@@ -105,7 +131,18 @@ class Detr(Detector):
         maps, places = [*maps[1:], x], self._places((x.shape[2], x.shape[3]), x)
         x = x.flatten(2).transpose(1, 2)
         for layer in base.encoder.layers:
-            x = layer(x, places)
+            x = layer(x, self.moved(x, places))
+        norms = [norm for name, norm in base.encoder.named_children() if "norm" in name]
+        return norms[0](x) if norms else x, places, maps
+
+    def moved(self, x: Tensor, places: Tensor) -> Tensor:
+        """The places that a layer of the encoder takes with states x."""
+        return places
+
+    def found(self, pixels: Tensor) -> tuple[Tensor, Tensor, list[Tensor]]:
+        """`hidden`, the encoder's (batch, places, width), and the backbone's maps and their end."""
+        base: Any = self.model
+        x, places, maps = self.encoded(pixels)
         asked = base.query_position_embeddings.weight.unsqueeze(0)
         hidden = x.new_zeros(len(x), *asked.shape[1:])
         for layer in base.decoder.layers:
@@ -153,8 +190,17 @@ class DetrSegmenter(QueryMasks, Detr):
 @nn.layers_on("meta")
 def build(config: dict[str, Any], names: Collection[str]) -> Detr:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config, ARCHITECTURES)
-    choose("activation_function", c.activation_function, tuple(ACTIVATIONS))
+    table = config.get("model_type") == "table-transformer"
+    named = ("TableTransformerForObjectDetection",) if table else ARCHITECTURES
+    c = read_config(Table if table else Config, config, named)
+    seen = checked(c, names)
+    masks = config.get("architectures") == [ARCHITECTURES[1]]
+    return (DetrSegmenter if masks else Detr)(c, seen, labels_of(config))
+
+
+def checked(c: Any, names: Collection[str], acts: Collection[str] = ACTIVATIONS) -> resnet.Config:
+    """The backbone of a configuration of DETR or its kin; FormatError for what does not fit."""
+    choose("activation_function", c.activation_function, tuple(acts))
     choose("position_embedding_type", c.position_embedding_type, ("sine", "learned"))
     choose("dilation", c.dilation, (False, None))
     if c.d_model % 4 or not 1 <= c.num_queries <= 1 << 16:
@@ -167,17 +213,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> Detr:
         seen = read_config(resnet.Config, told | {"architectures": None})
         last = (seen.out_features or [f"stage{len(seen.depths)}"])[-1]
         choose("backbone_config.out_features", last, (f"stage{len(seen.depths)}",))
-    else:
-        seen = _by_names(told.get("backbone") or c.backbone or "resnet50", names)
-    masks = config.get("architectures") == [ARCHITECTURES[1]]
-    return (DetrSegmenter if masks else Detr)(c, seen, labels_of(config))
+        return seen
+    return _by_names(told.get("backbone") or c.backbone or "resnet50", names)
 
 
 def _by_names(kind: str, names: Collection[str]) -> resnet.Config:
     """The ResNet of timm that a checkpoint's names show, with its published widths."""
     if not re.fullmatch(r"resnet\d{2,3}", kind):
         raise FormatError(f"config.json: backbone {kind!r} is not supported; supported: resnet50")
-    backbone_names = [n.removeprefix(_BACKBONE) for n in names if n.startswith(_BACKBONE)]
+    backbone_names = [n.removeprefix(BACKBONE) for n in names if n.startswith(BACKBONE)]
     layers = {(int(m[1]), int(m[2])) for n in backbone_names if (m := _STAGE.match(n))}
     deep = any(".layer.2.convolution." in n for n in backbone_names)
     depths = [sum(stage == i for stage, _ in layers) for i in range(4)]
@@ -197,22 +241,22 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
         name = re.sub(r"^detr\.", "", name).replace(
             "model.position_embedding.", "model.backbone.position_embedding."
         )
-        name = re.sub(r"^model\.backbone\.model\.", _BACKBONE, name)
+        name = re.sub(r"^model\.backbone\.model\.", BACKBONE, name)
         name = re.sub(r"\.(self_attn|encoder_attn)\.o_proj\.", r".\1.out_proj.", name)
         name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
-        if name.startswith(_BACKBONE):
-            seen[name[len(_BACKBONE) :]] = t
+        if name.startswith(BACKBONE):
+            seen[name[len(BACKBONE) :]] = t
         else:
             by_name[name] = t
     for name, t in resnet.rename_tensors(seen).items():
-        by_name[_BACKBONE + name.removeprefix("resnet.")] = t
+        by_name[BACKBONE + name.removeprefix("resnet.")] = t
     return by_name
 
 
 FAMILY = Family(
-    model_types=("detr",),
+    model_types=("detr", "table-transformer"),
     tasks=TASKS,
-    architectures=ARCHITECTURES,
+    architectures=(*ARCHITECTURES, "TableTransformerForObjectDetection"),
     config=Config,
     build=build,
     rename_tensors=rename_tensors,

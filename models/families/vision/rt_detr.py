@@ -1,15 +1,14 @@
-"""RT-DETR (Zhao et al., 2023): a detector of queries that runs in real time."""
+"""RT-DETR (Zhao et al., 2023) and version 2 (Lv et al., 2024): a detector in real time."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
@@ -19,14 +18,13 @@ from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.vision.attention.deformable import Deformable
+from rushlight.models.layers.vision.attention.deformable import Deformable, anchors_of, unsigmoid
 from rushlight.models.layers.vision.attention.queries import Layer, QuerySpec
 from rushlight.models.layers.vision.convolutional.pyramid import HybridEncoder
 from rushlight.models.layers.vision.convolutional.resnet_vd import ResNetD
 from rushlight.models.layers.vision.outputs.detection import Detector, Head
 
-ARCHITECTURES = ("RTDetrForObjectDetection",)
-_LARGE = 3.4e38  # the logit of a box at the picture's border
+ARCHITECTURES = ("RTDetrForObjectDetection", "RTDetrV2ForObjectDetection")
 
 
 @dataclass
@@ -95,24 +93,40 @@ class Config:
     model_type: str = "rt_detr"
 
 
+@dataclass
+class Second(Config):
+    """The keys of version 2's config.json."""
+
+    decoder_n_levels: int = 3
+    decoder_offset_scale: float = 0.5
+    decoder_method: str = "default"
+    model_type: str = "rt_detr_v2"
+
+
 class RTDetr(Detector):
     """RT-DETR in transformers' names. Classes are independent: their scores are sigmoids."""
 
     independent = True
 
     def __init__(
-        self, c: Config, seen: Backbone, taken: list[int], labels: tuple[str, ...]
+        self,
+        c: Any,
+        backbone: nn.Module,
+        widths: Sequence[int],
+        taken: list[int],
+        labels: tuple[str, ...],
     ) -> None:
         self.config, self.labels, self.taken = c, labels, taken
         self.processor = KINDS["RTDetr"]
+        self.bare = hasattr(c, "depth_mult") and c.d_model == c.decoder_in_channels[-1]
         wide, width, count = c.encoder_hidden_dim, c.d_model, len(labels)
-        put(self, "model.backbone.model", ResNetD(seen))
+        put(self, "model.backbone.model", backbone)
         for i, stage in enumerate(taken):
             put(
                 self,
                 f"model.encoder_input_proj.{i}",
                 nn.Sequential(
-                    nn.Conv2d(seen.hidden_sizes[stage - 1], wide, 1, bias=False),
+                    nn.Conv2d(widths[stage - 1], wide, 1, bias=False),
                     nn.BatchNorm2d(wide),
                 ),
             )
@@ -120,6 +134,9 @@ class RTDetr(Detector):
         for i in range(c.num_feature_levels):
             has_stage = i < len(c.decoder_in_channels)
             inputs = c.decoder_in_channels[i] if has_stage else wide
+            if self.bare:
+                put(self, f"model.decoder_input_proj.{i}", nn.Identity())
+                continue
             conv = (
                 nn.Conv2d(inputs, width, 1, bias=False)
                 if has_stage
@@ -138,6 +155,27 @@ class RTDetr(Detector):
         )
         put(self, "model.enc_score_head", nn.Linear(width, count))
         put(self, "model.enc_bbox_head", Head(width, 4))
+        for i, (inputs, outputs) in enumerate(((4, 2 * width), (2 * width, width))):
+            put(self, f"model.decoder.query_pos_head.layers.{i}", nn.Linear(inputs, outputs))
+        for i in range(c.decoder_layers):
+            put(self, f"model.decoder.class_embed.{i}", nn.Linear(width, count))
+        self.make_decoder(c)
+
+    def reader(self, c: Any, plain: bool = False) -> Deformable:
+        """What a layer of the decoder reads the encoder's states with."""
+        return Deformable(
+            c.d_model,
+            c.decoder_attention_heads,
+            c.num_feature_levels,
+            c.decoder_n_points,
+            getattr(c, "decoder_offset_scale", 0.5),
+            getattr(c, "decoder_method", "default") == "discrete",
+            plain,
+        )
+
+    def make_decoder(self, c: Any) -> None:
+        """Give the model its decoder's layers, and what moves their boxes."""
+        width = c.d_model
         spec = QuerySpec(
             width,
             c.decoder_attention_heads,
@@ -147,19 +185,10 @@ class RTDetr(Detector):
         )
         for i in range(c.decoder_layers):
             layer = Layer(spec)
-            put(
-                layer,
-                "encoder_attn",
-                Deformable(
-                    width, c.decoder_attention_heads, c.num_feature_levels, c.decoder_n_points
-                ),
-            )
+            put(layer, "encoder_attn", self.reader(c))
             put(layer, "encoder_attn_layer_norm", nn.LayerNorm(width, c.layer_norm_eps))
             put(self, f"model.decoder.layers.{i}", layer)
-            put(self, f"model.decoder.class_embed.{i}", nn.Linear(width, count))
             put(self, f"model.decoder.bbox_embed.{i}", Head(width, 4))
-        for i, (inputs, outputs) in enumerate(((4, 2 * width), (2 * width, width))):
-            put(self, f"model.decoder.query_pos_head.layers.{i}", nn.Linear(inputs, outputs))
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The pyramid's smallest picture (batch, channels, height, width)."""
@@ -186,12 +215,12 @@ class RTDetr(Detector):
             levels.append(net.decoder_input_proj.get_submodule(str(i))(x))
         grids = [(x.shape[2], x.shape[3]) for x in levels]
         memory = cat([x.flatten(2).transpose(1, 2) for x in levels], 1)
-        anchors, inside = _anchors(grids, memory)
+        anchors, inside = anchors_of(grids, memory)
         encoded = net.enc_output(memory * inside)
         scores = net.enc_score_head(encoded).max(-1)[0]
         if scores.shape[1] < self.config.num_queries:
             raise ValueError(
-                f"rt_detr: pixels {pixels.shape} have {scores.shape[1]} places; the "
+                f"{self.config.model_type}: pixels {pixels.shape} have {scores.shape[1]} places; the "
                 f"{self.config.num_queries} queries need a larger picture"
             )
         best = scores.topk(self.config.num_queries, 1)[1].unsqueeze(-1)
@@ -201,44 +230,54 @@ class RTDetr(Detector):
             x = net.weight_embedding.weight.unsqueeze(0).expand(len(encoded), -1, -1)
         else:
             x = encoded.gather(1, best.expand(-1, -1, encoded.shape[2]))
-        first, second = net.decoder.query_pos_head.layers.children()
-        logits = scores
+        return self.decode(x, boxes, memory, grids)
+
+    def placed(self, boxes: Tensor) -> Tensor:
+        """The places of queries (batch, queries, width) that have these boxes."""
+        first, second = self.get_submodule("model.decoder.query_pos_head.layers").children()
+        made: Tensor = second(first(boxes).relu())
+        return made
+
+    def decode(
+        self, x: Tensor, boxes: Tensor, memory: Tensor, grids: list[tuple[int, int]]
+    ) -> tuple[Tensor, Tensor]:
+        """Logits and boxes of queries x (batch, queries, width) that begin with `boxes`."""
+        net: Any = self.model
+        logits = x
         parts = ("layers", "class_embed", "bbox_embed")
         each = (net.decoder.get_submodule(name).children() for name in parts)
         for layer, head, box in zip(*each, strict=True):
-            places = second(first(boxes).relu())
+            places = self.placed(boxes)
             x = layer.self_attn_layer_norm(x + layer.self_attn(x, places=places))
             seen = layer.encoder_attn(x + places, memory, boxes, grids)
             x = layer.fed(layer.encoder_attn_layer_norm(x + seen))
-            boxes = (box(x) + _unsigmoid(boxes)).sigmoid()
+            boxes = (box(x) + unsigmoid(boxes)).sigmoid()
             logits = head(x)
         return logits, boxes
-
-
-def _unsigmoid(x: Tensor) -> Tensor:
-    return (x.clamp(min=1e-5) / (1 - x).clamp(min=1e-5)).log()
-
-
-def _anchors(grids: list[tuple[int, int]], like: Tensor) -> tuple[Tensor, Tensor]:
-    """The logits (1, places, 4) of the boxes that places begin with; 1 where they are inside."""
-    boxes = []
-    for level, (tall, wide) in enumerate(grids):
-        y = ((arange(tall, device=like.device).float() + 0.5) / tall).unsqueeze(1)
-        x = ((arange(wide, device=like.device).float() + 0.5) / wide).unsqueeze(0)
-        x, y = (axis.expand(tall, wide).reshape(-1, 1) for axis in (x, y))
-        size = x * 0 + 0.05 * 2.0**level
-        boxes.append(cat([x, y, size, size], 1))
-    places = cat(boxes, 0)
-    inside = ((places > 0.01).float() * (places < 0.99).float()).min(-1, keepdim=True)[0]
-    clamped = places.clamp(min=0.01, max=0.99)
-    logits = (clamped / (1 - clamped)).log() * inside + (1 - inside) * _LARGE
-    return logits.unsqueeze(0).to(like.dtype), inside.unsqueeze(0).to(like.dtype)
 
 
 @nn.layers_on("meta")
 def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config, ARCHITECTURES)
+    second = config.get("model_type") == "rt_detr_v2"
+    c: Any = read_config(Second if second else Config, config, (ARCHITECTURES[second],))
+    if second:
+        choose("decoder_n_levels", c.decoder_n_levels, (c.num_feature_levels,))
+    told = c.backbone_config
+    choose("backbone_config.model_type", told.get("model_type"), ("rt_detr_resnet",))
+    seen = read_config(Backbone, told | {"architectures": None})
+    choose("backbone_config.layer_type", seen.layer_type, ("bottleneck", "basic"))
+    if len(seen.depths) != len(seen.hidden_sizes):
+        raise FormatError("config.json: depths and hidden_sizes of the backbone do not agree")
+    taken = checked(c, seen, len(names))
+    return RTDetr(c, ResNetD(seen), seen.hidden_sizes, taken, labels_of(config))
+
+
+def checked(c: Any, seen: Any, most: int) -> list[int]:
+    """The stages that are taken of a backbone; FormatError for what does not fit.
+
+    most: levels of pictures.
+    """
     for name in (
         "encoder_activation_function",
         "activation_function",
@@ -246,11 +285,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     ):
         choose(name, getattr(c, name), tuple(ACTIVATIONS))
     choose("use_focal_loss", c.use_focal_loss, (True,))
-    told = c.backbone_config
-    choose("backbone_config.model_type", told.get("model_type"), ("rt_detr_resnet",))
-    seen = read_config(Backbone, told | {"architectures": None})
-    choose("backbone_config.layer_type", seen.layer_type, ("bottleneck", "basic"))
-    count = len(seen.depths)
+    choose("decoder_method", getattr(c, "decoder_method", "default"), ("default", "discrete"))
+    count = len(seen.hidden_sizes)
     taken = seen.out_indices or [2, 3, 4]
     if seen.out_features:
         known = ["stem", *(f"stage{i + 1}" for i in range(count))]
@@ -262,11 +298,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
     if (
         not sizes
         or not wanted
-        or count != len(seen.hidden_sizes)
         or len(taken) < 2
         or (
             c.encoder_hidden_dim % 4
-            or not len(c.decoder_in_channels) <= c.num_feature_levels <= len(names)
+            or not len(c.decoder_in_channels) <= c.num_feature_levels <= most
             or len(c.decoder_in_channels) != len(taken)
         )
     ):
@@ -274,7 +309,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> RTDetr:
             "config.json: the backbone's stages, encode_proj_layers, "
             "decoder_in_channels and num_feature_levels do not agree"
         )
-    return RTDetr(c, seen, taken, labels_of(config))
+    return taken
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -285,12 +320,14 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
             continue
         name = re.sub(r"\.self_attn\.o_proj\.", ".self_attn.out_proj.", name)
         name = re.sub(r"\.mlp\.(fc[12])\.", r".\1.", name)
+        if name.endswith("points_scale"):
+            continue
         by_name[name.replace("model.encoder.aifi.", "model.encoder.encoder.")] = t
     return by_name
 
 
 FAMILY = Family(
-    model_types=("rt_detr",),
+    model_types=("rt_detr", "rt_detr_v2"),
     tasks=("object-detection",),
     architectures=ARCHITECTURES,
     config=Config,

@@ -120,10 +120,12 @@ class _Layer(nn.Module):
 class Segformer(ImageModel):
     """SegFormer in transformers' names: classes of a picture, or of its places (`segments`)."""
 
+    base = "segformer"
+
     def __init__(self, c: Config, labels: tuple[str, ...], segments: bool) -> None:
         self.config, self.labels, self.segments = c, labels, segments
         self.processor = KINDS["Segformer"]
-        before, base = c.num_channels, "segformer.encoder."
+        before, base = c.num_channels, f"{self.base}.encoder."
         for i, width in enumerate(c.hidden_sizes):
             k = c.patch_sizes[i]
             conv = nn.Conv2d(before, width, k, c.strides[i], k // 2)
@@ -155,7 +157,7 @@ class Segformer(ImageModel):
 
     def maps(self, pixels: Tensor) -> list[Tensor]:
         """What each stage makes (batch, channels, height, width), after its norm."""
-        base: Any = self.get_submodule("segformer.encoder")
+        base: Any = self.get_submodule(f"{self.base}.encoder")
         x, maps = self.checked(pixels, self.config.num_channels), []
         stages = (
             base.get_submodule(n).children() for n in ("patch_embeddings", "block", "layer_norm")
@@ -191,6 +193,19 @@ class Segformer(ImageModel):
 def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
+    checked(c)
+    segments = config.get("architectures") == [SEGMENTING]
+    labels = labels_of(config) if segments else classes_of(config, "Segformer")
+    if not labels:  # what a head reads is of the same shape
+        choose("reshape_last_stage", c.reshape_last_stage, (True,))
+    model = Segformer(c, labels, segments)
+    if segments:
+        model.tasks = ("image-segmentation",)
+    return model
+
+
+def checked(c: Config) -> None:
+    """Cut lists to what is read; FormatError for those that do not fit."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     for key in _LISTS:  # longer lists, as the defaults may be, have more than is read
         sizes = getattr(c, key)[: c.num_encoder_blocks]
@@ -201,14 +216,6 @@ def build(config: dict[str, Any], names: Collection[str]) -> Segformer:
                 f"{c.num_encoder_blocks} positive numbers"
             )
         setattr(c, key, sizes)
-    segments = config.get("architectures") == [SEGMENTING]
-    labels = labels_of(config) if segments else classes_of(config, "Segformer")
-    if not labels:  # what a head reads is of the same shape
-        choose("reshape_last_stage", c.reshape_last_stage, (True,))
-    model = Segformer(c, labels, segments)
-    if segments:
-        model.tasks = ("image-segmentation",)
-    return model
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

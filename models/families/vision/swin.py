@@ -94,7 +94,8 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
     """The description of the transformer that a configuration asks for; base: of its names."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("still", c.still, ("either", "each", ""))
-    count, second = len(c.depths), c.model_type == "swinv2"
+    count, second = len(c.depths), c.model_type != "swin"
+    flat = c.model_type == "swin2sr"  # whose stages are of one size
     windows = c.windows or [c.window_size] * count
     trained = (c.pretrained_window_sizes + [0] * count)[:count]
     lists = (c.depths, c.num_heads, windows, [n + 1 for n in trained])
@@ -113,9 +114,9 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
         shift = window // 2
         # Version 2 knows from the picture's size in config.json which windows do not move.
         if second and c.still != "each":
-            side = max(grid[0] >> i, 1)
+            side = max(grid[0] >> (0 if flat else i), 1)
             window, shift = min(window, side), 0 if side <= window else shift
-        stages.append(Stage(c.embed_dim << i, layers, heads, window, shift, trained[i]))
+        stages.append(Stage(c.embed_dim << (0 if flat else i), layers, heads, window, shift, trained[i]))
     return SwinSpec(
         stages,
         second,

@@ -1,4 +1,8 @@
-"""ViT (Dosovitskiy et al., 2020): an image as a sequence of patches."""
+"""ViT (Dosovitskiy et al., 2020): an image as a sequence of patches.
+
+Trained in other ways it is ViT-MAE (He et al., 2021), ViT-MSN (Assran et al., 2022) and I-JEPA
+(Assran et al., 2023), which has no class token.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +22,7 @@ from rushlight.models.layers.vision.timm_vit import TOLD_TORCHVISION, renamed, t
 from rushlight.models.layers.vision.transformer import LayerSpec
 from rushlight.models.layers.vision.vit import ViT, ViTSpec, pair
 
+BASES = {"vit": "ViT", "vit_msn": "ViTMSN", "vit_mae": "ViTMAE", "ijepa": "IJepa"}
 _OTHERS = re.compile(r"_(rope|pe)_")  # timm's with rotations by a patch's place
 # Activations that config.json does not tell: CLIP's, and of some SigLIP 2 the approximate GELU.
 _ACTS = {
@@ -93,10 +98,30 @@ class Config:
     model_type: str = "vit"
 
 
+@dataclass
+class Masked(Config):
+    """The keys of ViT-MAE's config.json; every patch is seen, and the decoder is not read."""
+
+    neutral = {
+        name: ()
+        for name in (
+            "decoder_num_attention_heads",
+            "decoder_hidden_size",
+            "decoder_num_hidden_layers",
+            "decoder_intermediate_size",
+            "mask_ratio",
+            "norm_pix_loss",
+        )
+    }
+
+    model_type: str = "vit_mae"
+
+
 @nn.layers_on("meta")
 def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config | {"architectures": None})
+    kind = config.get("model_type")
+    c = read_config(Masked if kind == "vit_mae" else Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("relative", c.relative, ("", "each", "shared"))
     choose("pooler_act", c.pooler_act, tuple(ACTIVATIONS))
@@ -112,18 +137,22 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
     )
     pooled = (c.pooler_output_size or c.hidden_size, c.pooler_act)
     pooler = pooled if any(n.removeprefix("vit.").startswith("pooler.") for n in names) else None
+    base = "ijepa" if c.model_type == "ijepa" else "vit"
+    whole = config
+    if config.get("architectures") in (None, ["ViTMAEForPreTraining"]) and kind == "vit_mae":
+        whole = config | {"architectures": ["ViTMAEModel"]}
     spec = ViTSpec(
         layer,
         c.num_hidden_layers,
         pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"),
-        "vit",
+        base,
         c.num_channels,
-        ("cls_token",) if c.class_token else (),
+        ("cls_token",) if c.class_token and base == "vit" else (),
         c.num_register_tokens,
         pooler=pooler,
         last="layernorm" if c.norm_at == "patches" else "",
-        mean=c.global_pool == "avg",
+        mean=c.global_pool == "avg" or base == "ijepa",
         attended=c.global_pool == "map",
         entry="pre_layernorm" if c.norm_before else "",
         placed=c.learned,
@@ -131,7 +160,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ViT:
         relative_inner=c.relative_size,
         pooled="fc_norm" if c.norm_at == "mean" else "",
     )
-    return ViT(c, spec, classes_of(config, "ViT"))
+    return ViT(c, spec, classes_of(whole, BASES[c.model_type]))
 
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -198,12 +227,13 @@ def timm_config(config: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> dic
 
 
 FAMILY = Family(
-    model_types=("vit",),
+    model_types=tuple(BASES),
     tasks=("image-classification", "image-feature-extraction"),
     base_prefix="vit.",
     config=Config,
     build=build,
     rename_tensors=rename_tensors,
+    unused=lambda name, config: name.startswith("decoder."),
     tensors=("encoder.layers.encoder_layer_0.ln_1.weight",),
     config_of=config_of,
     timm=("vit_", "deit3_"),

@@ -10,6 +10,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.diagonals import tril
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.functional.reductions import normalize
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
@@ -31,7 +32,7 @@ from rushlight.models.small_files import find_tokenizer
 class ImageTower:
     """The tower of images. first: a class token and a norm before the layers (CLIP). head: an
     attention that pools (SigLIP); without either the last hidden state is all there is. before: the
-    norm's name.
+    norm's name. resized: pictures of other sizes have the positions interpolated.
     """
 
     layer: LayerSpec
@@ -43,6 +44,7 @@ class ImageTower:
     head: bool = False
     projection: int | None = None
     before: str = "pre_layrnorm"
+    resized: bool = False
 
 
 @dataclass(frozen=True)
@@ -80,7 +82,7 @@ class ClipModel(ImageModel):
         self.config, self.image, self.text, self.biased = config, image, text, biased
         if image is not None:
             self._make_image(image)
-            self.image_size = image.image
+            self.image_size = None if image.resized else image.image
             kind = KINDS["CLIP" if image.first else "Siglip"]
             side = min(image.image)
             self.processor = (
@@ -137,20 +139,41 @@ class ClipModel(ImageModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         """The states (batch, tokens, width) of the image tower; SigLIP's after the last norm."""
+        x, spec = self.states(pixels)[-1], self.image
+        last = self.get_submodule("vision_model.post_layernorm")
+        return x if spec is not None and spec.first else last(x)
+
+    def _places(self, grid: tuple[int, int]) -> Tensor:
+        """The positions (tokens, width) of a grid of patches."""
+        spec: Any = self.image
+        table: Any = self.get_submodule("vision_model.embeddings.position_embedding")
+        own = tuple(n // p for n, p in zip(spec.image, spec.patch, strict=True))
+        if not spec.resized or grid == own:
+            weight: Tensor = table.weight
+            return weight
+        first = int(spec.first)
+        old = table.weight[first:].T.reshape(1, -1, *own)
+        new = interpolate(old, size=grid, mode="bicubic").flatten(2)[0].T
+        return cat([table.weight[:first], new], 0)
+
+    def states(self, pixels: Tensor) -> list[Tensor]:
+        """The states (batch, tokens, width) before the image tower's layers, and after each."""
         spec: Any = self.image
         if spec is None:
             raise ValueError(f"{self.config.model_type} has no tower of images")
         base: Any = self.get_submodule("vision_model")
         table, x = base.embeddings, self.checked(pixels, spec.channels)
-        x = table.patch_embedding(x).flatten(2).transpose(1, 2)
+        x = table.patch_embedding(x)
+        grid = x.shape[2], x.shape[3]
+        x = x.flatten(2).transpose(1, 2)
         if spec.first:
             x = cat([table.class_embedding.expand(len(x), 1, -1), x], 1)
-        x = x + table.position_embedding.weight
+        x = x + self._places(grid)
         if spec.first:
             x = base.get_submodule(spec.before)(x)
+        states = [x]
         for layer in base.encoder.layers:
-            x = layer(x)
-        states: Tensor = x if spec.first else base.post_layernorm(x)
+            states.append(layer(states[-1]))
         return states
 
     def encode_image(self, pixels: Tensor) -> Tensor:

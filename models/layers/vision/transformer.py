@@ -60,7 +60,8 @@ class LayerSpec:
 
     biases: of q, k and v. gated: `up` gives two halves, act(first) * second, each of `inner`.
     scaled: results are multiplied by a learned vector (Touvron et al., 2021). out_bias, mlp_bias:
-    of the products after attention, and of the MLP. rms: the norms are RMS norms.
+    of the products after attention, and of the MLP. rms: the norms are RMS norms. summed: the norms
+    are of the sums.
     """
 
     width: int
@@ -77,6 +78,7 @@ class LayerSpec:
     mlp_bias: bool = True
     after: bool = False
     rms: bool = False
+    summed: bool = False
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -125,7 +127,7 @@ class Layer(nn.Module):
         names = self.spec.names
         batch, tokens, width = x.shape
         first, second = (self.get_submodule(path) for path in (names.norm1, names.norm2))
-        normed = x if self.spec.after else first(x)
+        normed = x if self.spec.after or self.spec.summed else first(x)
         q, k, v = (self.get_submodule(path)(normed) for path in (names.q, names.k, names.v))
         if names.q_norm:
             q, k = self.get_submodule(names.q_norm)(q), self.get_submodule(names.k_norm)(k)
@@ -137,6 +139,10 @@ class Layer(nn.Module):
         if names.seen:
             seen = self.get_submodule(names.seen)(seen)
         update = self.get_submodule(names.out)(seen)
+        if self.spec.summed:
+            x = first(x + update)
+            summed: Tensor = second(x + self._mlp(x))
+            return summed
         x = x + self._scaled(first(update) if self.spec.after else update, names.scale1)
         update = second(self._mlp(x)) if self.spec.after else self._mlp(second(x))
         return x + self._scaled(update, names.scale2)

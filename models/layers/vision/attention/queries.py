@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
@@ -17,7 +18,10 @@ from rushlight.models.layers.mlp import ACTIVATIONS
 
 @dataclass(frozen=True)
 class QuerySpec:
-    """Layers with norms after their parts, or `before` them; decoding: they attend to a memory."""
+    """Layers with norms after their parts, or `before` them; decoding: they attend to a memory.
+
+    before: the MLP's result is added to what its norm gives; ahead: to what the norm reads.
+    """
 
     width: int
     heads: int
@@ -26,6 +30,7 @@ class QuerySpec:
     eps: float = 1e-5
     decoding: bool = False
     before: bool = False
+    ahead: bool = False
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % self.heads:
@@ -84,6 +89,8 @@ class Layer(nn.Module):
             self.encoder_attn_layer_norm = nn.LayerNorm(spec.width, spec.eps)
         self.fc1, self.fc2 = nn.Linear(spec.width, spec.inner), nn.Linear(spec.inner, spec.width)
         self.final_layer_norm = nn.LayerNorm(spec.width, spec.eps)
+        if spec.act == "prelu":
+            self.activation_fn = nn.PReLU()
 
     def forward(
         self,
@@ -96,6 +103,12 @@ class Layer(nn.Module):
             x = x + self.self_attn(self.self_attn_layer_norm(x), places=places)
             x = self.final_layer_norm(x)  # which the sum below begins with
             return x + self._mlp(x)
+        if self.spec.ahead:
+            x = x + self.self_attn(self.self_attn_layer_norm(x), places=places)
+            if memory is not None:
+                normed = self.encoder_attn_layer_norm(x)
+                x = x + self.encoder_attn(normed, memory, places, memory_places)
+            return x + self._mlp(self.final_layer_norm(x))
         x = self.self_attn_layer_norm(x + self.self_attn(x, places=places))
         if self.spec.decoding and memory is not None:
             seen = self.encoder_attn(x, memory, places, memory_places)
@@ -108,24 +121,47 @@ class Layer(nn.Module):
         return normed
 
     def _mlp(self, x: Tensor) -> Tensor:
-        out: Tensor = self.fc2(ACTIVATIONS[self.spec.act](self.fc1(x)))
+        own: Any = ACTIVATIONS.get(self.spec.act) or self.activation_fn
+        out: Tensor = self.fc2(own(self.fc1(x)))
         return out
 
 
-def sine_places(grid: tuple[int, int], width: int, like: Tensor, theta: float = 10000.0) -> Tensor:
+def sines(shares: Tensor, half: int, theta: float = 10000.0, scale: float = 2 * math.pi) -> Tensor:
+    """Sines and cosines in turn (..., half) of shares (...) times `scale`, in float32."""
+    bands = arange(half, device=shares.device).float()
+    bands = ((bands / 2).floor() * (-2 * math.log(theta) / half)).exp()
+    angles = (shares.float() * scale).unsqueeze(-1) * bands
+    return stack([angles[..., 0::2].sin(), angles[..., 1::2].cos()], -1).flatten(-2)
+
+
+def sine_boxes(boxes: Tensor, half: int, swapped: bool = True) -> Tensor:
+    """`sines` of the numbers of boxes (..., n) beside each other (..., n half).
+
+    swapped: the second number comes first.
+    """
+    parts = list(boxes.unbind(-1))
+    parts = [parts[1], parts[0], *parts[2:]] if swapped else parts
+    return cat([sines(part, half) for part in parts], -1).to(boxes.dtype)
+
+
+def sine_places(
+    grid: tuple[int, int],
+    width: int,
+    like: Tensor,
+    theta: float | tuple[float, float] = 10000.0,
+    scale: float = 2 * math.pi,
+    middle: float = 0.0,
+) -> Tensor:
     """Sines and cosines of the places of a grid (1, places, width), rows before columns.
 
-    Places end at 2 pi, as Carion et al. (2020) normalize them.
+    Places end at `scale`, as Carion et al. (2020) normalize them. theta: of both sides, or of rows
+    and of columns. middle: what is taken off each place.
     """
-    half = width // 2
-    bands = arange(half, device=like.device).float()
-    bands = ((bands / 2).floor() * (-2 * math.log(theta) / half)).exp()
+    half, thetas = width // 2, theta if isinstance(theta, tuple) else (theta, theta)
     sides = []
-    for n in grid:
-        place = (arange(n, device=like.device).float() + 1) * (2 * math.pi / (n + 1e-6))
-        angles = place.unsqueeze(1) * bands
-        both = stack([angles[:, 0::2].sin(), angles[:, 1::2].cos()], 2)
-        sides.append(both.reshape(n, half))
+    for n, of_side in zip(grid, thetas, strict=True):
+        place = (arange(n, device=like.device).float() + (1 - middle)) / (n + 1e-6)
+        sides.append(sines(place, half, of_side, scale))
     tall = sides[0].unsqueeze(1).expand(*grid, half)
     wide = sides[1].unsqueeze(0).expand(*grid, half)
     return cat([tall, wide], -1).reshape(1, grid[0] * grid[1], width).to(like.dtype)

@@ -134,7 +134,7 @@ class _Attention(nn.Module):
         return pairs(step, step)
 
 
-class _Layer(nn.Module):
+class Layer(nn.Module):
     """Attention within windows and an MLP; norms are before them, in version 2 after."""
 
     def __init__(self, spec: SwinSpec, stage: Stage, moved: bool) -> None:
@@ -244,7 +244,7 @@ class Swin(ImageModel):
             put_parameter(self, f"{base}embeddings.mask_token", 1, 1, first)
         for i, stage in enumerate(spec.stages):
             path = f"{base}encoder.layers.{i}"
-            layers = [_Layer(spec, stage, j % 2 == 1) for j in range(stage.layers)]
+            layers = [Layer(spec, stage, j % 2 == 1) for j in range(stage.layers)]
             put(self, f"{path}.blocks", nn.ModuleList(layers))
             if i + 1 < len(spec.stages):
                 put(self, f"{path}.downsample", _Merging(stage.width, spec.second))

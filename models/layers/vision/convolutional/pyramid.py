@@ -21,15 +21,14 @@ _BLOCKS = 3
 class _Joint(nn.Module):
     """Two pictures joined: convolutions beside a shortcut, three of them twice."""
 
-    def __init__(self, c: Any) -> None:
-        width = c.encoder_hidden_dim
-        inner, act, eps = int(width * c.hidden_expansion), c.activation_function, c.batch_norm_eps
+    def __init__(self, c: Any, inputs: int, inner: int, width: int, blocks: int = _BLOCKS) -> None:
+        act, eps = c.activation_function, c.batch_norm_eps
 
         def conv(inputs: int, outputs: int, kernel: int, act: str) -> ConvNorm:
             return ConvNorm(inputs, outputs, kernel, act=act, eps=eps, names=_NAMES)
 
-        self.conv1, self.conv2 = conv(2 * width, inner, 1, act), conv(2 * width, inner, 1, act)
-        for i in range(_BLOCKS):
+        self.conv1, self.conv2 = conv(inputs, inner, 1, act), conv(inputs, inner, 1, act)
+        for i in range(blocks):
             put(self, f"bottlenecks.{i}.conv1", conv(inner, inner, 3, ""))
             put(self, f"bottlenecks.{i}.conv2", conv(inner, inner, 1, ""))
         self.conv3 = conv(inner, width, 1, act) if inner != width else nn.Identity()
@@ -43,10 +42,47 @@ class _Joint(nn.Module):
         return out
 
 
+class _Aggregated(nn.Module):
+    """Two pictures joined as D-FINE does (Peng et al., 2024): each step's result is kept."""
+
+    def __init__(self, c: Any) -> None:
+        wide = c.encoder_hidden_dim
+        inner, eps = int(c.hidden_expansion * wide // 2), c.batch_norm_eps
+        blocks = round(_BLOCKS * c.depth_mult)
+        for i, (inputs, outputs, kernel) in enumerate(
+            ((2 * wide, 2 * wide, 1), (inner, inner, 3), (inner, inner, 3),
+             (2 * (wide + inner), wide, 1)), 1
+        ):  # fmt: skip
+            conv = ConvNorm(inputs, outputs, kernel, act="silu", eps=eps, names=_NAMES)
+            put(self, f"conv{i}", conv)
+        self.csp_rep1 = _Joint(c, wide, inner, inner, blocks)
+        self.csp_rep2 = _Joint(c, inner, inner, inner, blocks)
+
+    def forward(self, x: Tensor) -> Tensor:
+        of = self.get_submodule
+        both = of("conv1")(x)
+        first = of("conv2")(self.csp_rep1(both.chunk(2, 1)[1]))
+        second = of("conv3")(self.csp_rep2(first))
+        out: Tensor = of("conv4")(cat([both, first, second], 1))
+        return out
+
+
+class _Smaller(nn.Module):
+    """A convolution of 1, and one of each channel at half of the size."""
+
+    def __init__(self, wide: int, eps: float) -> None:
+        self.conv1 = ConvNorm(wide, wide, 1, act="", eps=eps, names=_NAMES)
+        self.conv2 = ConvNorm(wide, wide, 3, 2, act="", groups=wide, eps=eps, names=_NAMES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        out: Tensor = self.conv2(self.conv1(x))
+        return out
+
+
 class HybridEncoder(nn.Module):
     """Pictures of `count` sizes, the largest first, joined downwards and upwards.
 
-    c: RT-DETR's configuration.
+    c: RT-DETR's configuration, or D-FINE's, which has `depth_mult`.
     """
 
     def __init__(self, c: Any, count: int) -> None:
@@ -62,25 +98,20 @@ class HybridEncoder(nn.Module):
             )
             layers = [Layer(spec) for _ in range(c.encoder_layers)]
             put(self, f"encoder.{i}.layers", nn.ModuleList(layers))
+        fine = hasattr(c, "depth_mult")
+        act, inner = "" if fine else c.activation_function, int(wide * c.hidden_expansion)
         for name, blocks, kernel, stride in (
             ("lateral_convs", "fpn_blocks", 1, 1),
             ("downsample_convs", "pan_blocks", 3, 2),
         ):
             for i in range(count - 1):
-                put(
-                    self,
-                    f"{name}.{i}",
-                    ConvNorm(
-                        wide,
-                        wide,
-                        kernel,
-                        stride,
-                        act=c.activation_function,
-                        eps=c.batch_norm_eps,
-                        names=_NAMES,
-                    ),
+                conv = ConvNorm(
+                    wide, wide, kernel, stride, act=act, eps=c.batch_norm_eps, names=_NAMES
                 )
-                put(self, f"{blocks}.{i}", _Joint(c))
+                small = _Smaller(wide, c.batch_norm_eps) if fine and stride == 2 else conv
+                put(self, f"{name}.{i}", small)
+                joint = _Aggregated(c) if fine else _Joint(c, 2 * wide, inner, wide)
+                put(self, f"{blocks}.{i}", joint)
 
     def forward(self, maps: list[Tensor]) -> list[Tensor]:
         """maps: (batch, channels, height, width), each half as large as the one before."""
