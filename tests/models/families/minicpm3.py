@@ -1,0 +1,28 @@
+"""Rows of minicpm3."""
+
+from typing import Any
+
+
+def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The class of transformers and config.json of each row; `t` is families.py."""
+    sizes: dict[str, Any] = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), 4)
+    sizes.update(kv_lora_rank=16, qk_nope_head_dim=7, qk_rope_head_dim=8, dim_model_base=20)
+    return {
+        "minicpm3": (
+            "MiniCPM3ForCausalLM",
+            t.sized("minicpm3", **sizes, v_head_dim=10, q_lora_rank=20, rope_parameters=t.LONG),
+        ),
+        "minicpm3-plain": (
+            "MiniCPM3ForCausalLM",
+            t.sized(
+                "minicpm3",
+                **sizes | {"dim_model_base": None},
+                q_lora_rank=None,
+                scale_depth=None,
+                scale_emb=3.5,
+                attention_bias=True,
+                mlp_bias=True,
+                tie_word_embeddings=True,
+            ),
+        ),
+    }
