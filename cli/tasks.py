@@ -198,6 +198,11 @@ def _input(task: Task, given: Mapping[str, Any]) -> Any:
     if fields := KINDS[task.input.kind].fields:
         return {field: given[field] for field in fields}
     texts = given[task.input.name]
+    if parse := KINDS[task.input.kind].parsed:
+        try:
+            return parse(texts)
+        except ValueError as error:
+            raise typer.BadParameter(f"--{task.input.name}: {error}") from None
     if task.input.kind != "texts":
         return texts
     if bool(texts) == (given["file"] is not None):

@@ -7,7 +7,7 @@ Needs torch, transformers, safetensors and this package. Checks that transformer
 for each row of tests/models/families.py, data/heads for rows with a head: the logits, or hidden
 states, of its ids under "out" and of the same with padding under "padded"; as metadata config.json
 and the checkpoint's names and shapes. What the hub has as remote code is computed by
-remote_families.py.
+remote_families.py and remote_decoders.py.
 """
 
 from __future__ import annotations
@@ -110,6 +110,9 @@ def _result(found: Any, logits: bool) -> Any:
 
 def main(rows: list[str]) -> None:
     table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
+    more = _module(HERE / "remote_decoders.py")
+    remote.SHAPES |= more.SHAPES
+    remote.LOGITS |= more.LOGITS
     own = [row for row, (architecture, _) in table.ROWS.items() if architecture]
     for row in rows or [*own, *table.HEADS]:
         headed = row in table.HEADS

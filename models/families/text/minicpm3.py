@@ -7,6 +7,8 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.latent import STORED, head_sizes, tell_sizes
 from rushlight.models.layers.blocks.latent import LatentSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderSpec, LayerSpec
@@ -20,12 +22,6 @@ ARCHITECTURES = ("MiniCPM3ForCausalLM",)
 class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
-    vocab_size: int = 73448
-    hidden_size: int = 2560
-    intermediate_size: int = 6400
-    num_hidden_layers: int = 62
-    num_attention_heads: int = 40
-    num_key_value_heads: int | None = 40
     max_position_embeddings: int = 32768
     rms_norm_eps: float = 1e-5
     kv_lora_rank: int = 256
@@ -67,6 +63,24 @@ def describe(c: Config) -> DecoderSpec:
     )
 
 
+# The scales are llama.cpp's own: those of the published model, which are Config's too.
+GGUF = Architecture(
+    "minicpm3",
+    "MiniCPM3ForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "head_dim": "",
+        "key": "attention.key_length",
+        "value": "attention.value_length",
+        "kv_lora_rank": "attention.kv_lora_rank",
+        "q_lora_rank": "attention.q_lora_rank",
+        "qk_rope_head_dim": "rope.dimension_count",
+    },
+    adjust=head_sizes,
+    metadata=tell_sizes,
+    parts=STORED | {"blk.{}.attn_kv_b": "model.layers.{}.self_attn.kv_b_proj"},
+)
+
 FAMILY = Family(
     model_types=("minicpm3",),
     tasks=("text-generation", "chat"),
@@ -74,4 +88,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES, both_ways=False),
+    gguf_types=("minicpm3",),
+    gguf=GGUF,
 )
