@@ -66,6 +66,11 @@ def as_gguf(
     weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(kind, architecture, model, name)
+    for key, (stored, _) in architecture.numbers.items():
+        names = [stored.format(i) for i in range(len(model.spec.layers))]
+        told = {w.name: floats(w.read()).reshape(1).numpy() for w in weights if w.name in names}
+        metadata[key] = np.concatenate([told[name] for name in names])
+        weights = [w for w in weights if w.name not in told]
     counted = vars(model.config) | shape_of(model).counts
     written = _weights(family, architecture, model, weights, counted)
     written += [
@@ -145,7 +150,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("scaling", "transposed", "fused", "split", "tiled"):
+            if field.name not in ("scaling", "transposed", "fused", "split", "tiled", "flat"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, element in enumerate(value):
@@ -236,7 +241,9 @@ def _weights(
                 f"{shapes[name]}"
             )
         by_name[name] = weight
-    if missing := sorted(shapes.keys() - by_name.keys()):
+    layers = range(len(model.spec.layers)) if architecture.numbers else ()
+    told = {stored.format(i) for stored, _ in architecture.numbers.values() for i in layers}
+    if missing := sorted(shapes.keys() - by_name.keys() - told):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
     for group in architecture.regroups:
         if (redo := group.redo) is None:

@@ -304,12 +304,12 @@ class Experts(nn.Module):
     def _path(self, name: str) -> str:
         return f"{self.spec.names.experts}.{name}" if self.spec.names.experts else name
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., width) -> the same."""
+    def forward(self, x: Tensor, asked: Tensor | None = None) -> Tensor:
+        """(..., width) -> the same; asked: what the router reads, if not x."""
         spec, names = self.spec, self.spec.names
         # (..., experts) -> (..., chosen)
         router: Any = self.get_submodule(names.router)
-        shares, index = router.choose(x)
+        shares, index = router.choose(x if asked is None else asked)
         shares = shares.to(x.dtype).unsqueeze(-1)
         read = x if spec.latent is None else self.get_submodule(names.to_latent)(x)
         # (..., width) -> (..., chosen, width)

@@ -59,7 +59,8 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
 
 def _remote(remote: Any, table: Any, architecture: str, settings: dict[str, Any]) -> Any:
     """(logits, the same with padding, config.json, names) by the float64 script."""
-    config = {**settings, "architectures": [architecture]}
+    # After a slash: which of a class's models.
+    config = {**settings, "architectures": [architecture.partition("/")[0]]}
     names = remote.SHAPES[architecture](config)
     weights = {n: table.values_of(n, tuple(s)).astype(np.float64) for n, s in names.items()}
     ids, mask = table.ids_of(table.vocab_of(settings)), table.mask_of()

@@ -510,6 +510,65 @@ def nanbeige(c: Config, b: Book, ids: list[int]) -> Array:
     return head(c, b, x, table)
 
 
+def nomic(c: Config, b: Book, ids: list[int]) -> Array:
+    """Nomic Embed 2 (Nussbaum and Duderstadt, 2025): BERT's layers, some with experts."""
+    width, heads, inner, eps = c["n_embd"], c["n_head"], c["n_inner"], c["layer_norm_epsilon"]
+    x: Array = b.get("embeddings.word_embeddings.weight", c["vocab_size"], width)[ids]
+    x = x + b.get("embeddings.token_type_embeddings.weight", c["type_vocab_size"], width)[0]
+    x = b.layer_norm("emb_ln", x, eps)
+
+    def whole(y: Array) -> Array:
+        found: Array = y * (1 + np.vectorize(math.erf)(y / math.sqrt(2))) / 2
+        return found
+
+    for i in range(c["n_layer"]):
+        at = f"encoder.layers.{i}."
+        all_ = b.matrix(f"{at}attn.Wqkv", x, 3 * width, True)
+        q, k, v = (heads_of(y, heads) for y in np.split(all_, 3, -1))
+        base = float(c["rotary_emb_base"])
+        y = attended(turned(q, base), turned(k, base), v, causal=False)
+        x = b.layer_norm(f"{at}norm1", x + b.matrix(f"{at}attn.out_proj", y, width, True), eps)
+        if i % c["moe_every_n_layers"] == 1:
+            count, chosen = c["num_experts"], c["moe_top_k"]
+            shares = best(softmax(b.matrix(f"{at}mlp.router.layer", x, count)), chosen)
+            up = b.get(f"{at}mlp.experts.mlp.w1", count * inner, width).reshape(count, inner, width)
+            down = b.get(f"{at}mlp.experts.mlp.w2", count * inner, width)
+            down = down.reshape(count, inner, width)
+            y = np.sum([whole(x @ up[e].T) @ down[e] * shares[:, e : e + 1] for e in range(count)], 0)
+            if c.get("experts_bias"):
+                y = y + b.get(f"{at}mlp.experts.bias", width)
+        else:
+            y = b.matrix(f"{at}mlp.fc2", whole(b.matrix(f"{at}mlp.fc1", x, inner, True)), width, True)
+        x = b.layer_norm(f"{at}norm2", x + y, eps)
+    return x
+
+
+def smallthinker(c: Config, b: Book, ids: list[int]) -> Array:
+    """SmallThinker (Song et al., 2025): the router reads what the layer reads."""
+    width, eps, inner = c["hidden_size"], c["rms_norm_eps"], c["moe_ffn_hidden_size"]
+    count, chosen = c["moe_num_primary_experts"], c["moe_num_active_primary_experts"]
+    table = b.get("model.embed_tokens.weight", c["vocab_size"], width)
+    x: Array = table[ids]
+    for i in range(c["num_hidden_layers"]):
+        at = f"model.layers.{i}."
+        scores = b.matrix(f"{at}block_sparse_moe.primary_router", x, count)
+        soft = c["moe_primary_router_apply_softmax"]
+        shares = best(softmax(scores) if soft else 1 / (1 + np.exp(-scores)), chosen)
+        shares = shares / shares.sum(-1, keepdims=True)
+        q, k, v = qkv_of(c, b, f"{at}self_attn.", b.rms(f"{at}input_layernorm", x, eps))
+        if c.get("rope_layout", [1] * 9)[i]:
+            q, k = turned(q, c["rope_theta"]), turned(k, c["rope_theta"])
+        near = c.get("sliding_window_layout", [0] * 9)[i]
+        y = attended(q, k, v, window=c["sliding_window_size"] if near else None)
+        x = x + b.matrix(f"{at}self_attn.o_proj", y, width)
+        y = b.rms(f"{at}post_attention_layernorm", x, eps)
+        for e in range(count):
+            one = f"{at}block_sparse_moe.experts.{e}."
+            fed = np.maximum(b.matrix(f"{one}gate", y, inner), 0) * b.matrix(f"{one}up", y, inner)
+            x = x + b.matrix(f"{one}down", fed, width) * shares[:, e : e + 1]
+    return head(c, b, b.rms("model.norm", x, eps), table)
+
+
 _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "OpenELMForCausalLM": openelm,
     "MobileLLMForCausalLM": mobilellm,
@@ -525,6 +584,8 @@ _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "QWenLMHeadModel": qwen,
     "MapleForCausalLM": maple,
     "NeoBERT": neobert,
+    "SmallThinkerForCausalLM": smallthinker,
+    "NomicBertModel/experts": nomic,
     "NanbeigeForCausalLM": nanbeige,
     "Spark2_5ForCausalLM": spark,
 }

@@ -24,6 +24,9 @@ OLDER = {"fc1.weight": "gate_up_proj", "fc2.weight": "down_proj"}
 class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
+    # Of what sees.
+    neutral = dict.fromkeys(("max_value_projector_patch_to_query_dict", "patch_size"), ())
+
     moe_num_experts: int = 8
     moe_topk: int = 2
     moe_num_shared_experts: int = 2

@@ -6,7 +6,7 @@ from typing import Any
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
     sizes = {k: v for k, v in t.sized("hrm_text").items() if k != "num_key_value_heads"}
-    sizes |= {"head_dim": 10, "num_hidden_layers": 2, "H_cycles": 2, "L_cycles": 2}
+    sizes |= {"head_dim": 10, "num_hidden_layers": 2, "H_cycles": 2, "L_cycles": 1}
     return {
         "hrm_text": (
             "HrmTextForCausalLM",
@@ -15,7 +15,7 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
         "hrm_text-tied": (
             "HrmTextForCausalLM",
             sizes
-            | {"num_hidden_layers": 1, "L_cycles": 1, "tie_word_embeddings": True}
+            | {"num_hidden_layers": 1, "L_cycles": 2, "H_cycles": 1, "tie_word_embeddings": True}
             | {"initializer_range": 0.5},
         ),
     }
