@@ -40,6 +40,7 @@ from rushlight.models.gguf.shapes import rotary_of, shape_of
 from rushlight.models.gguf.stacks import once, start_of
 from rushlight.models.gguf.weights import Weight, renamed_weights, split_weights
 from rushlight.models.model import Model
+from rushlight.models.parts import parts_of
 
 # The ends of classes whose heads GGUF does not have.
 _CLASSES = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "_ColBERT")
@@ -112,7 +113,7 @@ def _of_body(family: Family, config: dict[str, Any], weights: Sequence[Weight]) 
     plain = [replace(w, name=w.name.removeprefix(family.base_prefix)) for w in weights]
     plain = [w for w in plain if not w.name.startswith("pooler.")]
     known = {name for name, _ in family.build(config, [w.name for w in plain]).named_parameters()}
-    return [w for w in plain if w.name in known]
+    return [w for w in plain if w.name in known or known & parts_of(family, w.name).keys()]
 
 
 def _check_reads_back(
