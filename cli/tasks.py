@@ -213,6 +213,11 @@ def _input(task: Task, given: Mapping[str, Any]) -> Any:
     texts = given[task.input.name]
     if task.input.kind == "images":
         return texts if len(texts) > 1 else texts[0]
+    if parse := KINDS[task.input.kind].parsed:
+        try:
+            return parse(texts)
+        except ValueError as error:
+            raise typer.BadParameter(f"--{task.input.name}: {error}") from None
     if task.input.kind != "texts":
         return texts
     if bool(texts) == (given["file"] is not None):

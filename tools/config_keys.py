@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from rushlight.models.families import families
+from rushlight.models.families import families, family_of
 
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES = ROOT / "models" / "families"
@@ -119,6 +119,14 @@ OWN = """
     vgg yolo11 yolov3 yolov8
 """.split()
 BY_HAND |= dict.fromkeys(OWN, {})  # type: ignore[arg-type]
+# Families whose code is on the hub: what it reads beside the keys that their files here name.
+HUB: dict[str, dict[str, Any]] = {
+    "PanguEmbedded": {}, "bailing_moe": {}, "bailing_moe_v2": {}, "codeshell": {}, "deepseek": {},
+    "gpt_refact": {}, "jais": {}, "maincoder": {}, "maple": {}, "mobilellm": {}, "plm": {},
+    "openelm": {"qkv_multipliers": 1.0, "num_gqa_groups": 1, "rope_max_length": 4096},
+    "qwen": {"use_dynamic_ntk": True, "use_logn_attn": True, "max_position_embeddings": 8192},
+    "spark2_5": {}, "smallthinker": {}, "nanbeige": {}, "neobert": {"embedding_init_range": 0.02, "decoder_init_range": 0.02},
+}  # fmt: skip
 
 
 def plain(value: Any) -> Any:
@@ -234,6 +242,18 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     return {n: v for n, v in line.items() if v}
 
 
+def of_hub(kind: str) -> dict[str, Any]:
+    """The keys that a family's file names, with their defaults."""
+    config = family_of(kind, "model_type").config
+    own = {"model_type", *getattr(config, "own", ())}
+    absent = dataclasses.MISSING
+    return {
+        f.name: None if f.default is absent else plain(f.default)
+        for f in dataclasses.fields(config)
+        if f.name not in own
+    }
+
+
 def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     """Every line, by model_type."""
     from transformers import PreTrainedConfig
@@ -246,7 +266,7 @@ def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
     classes = {}
     while todo:
         kind = todo.pop()
-        if kind in lines or kind in BY_HAND:
+        if kind in lines or kind in BY_HAND or kind in HUB:
             continue
         cls = CONFIG_MAPPING[kind] if kind in CONFIG_MAPPING else classes.get(kind)
         if cls is None:  # of other packages' checkpoints, whose keys a family makes itself
@@ -256,6 +276,8 @@ def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
             if hasattr(spec.config_class, "model_type"):
                 classes[spec.model_type] = spec.config_class
             todo.append(spec.model_type)
+    for kind, more_keys in HUB.items():
+        lines[kind] = {"keys": of_hub(kind) | more_keys}
     for kind, line in BY_HAND.items():
         lines[kind] = lines[line["same"]] if "same" in line else line
     return dict(sorted(lines.items()))

@@ -33,6 +33,10 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
               "silero_vad": "onnxruntime"}  # fmt: skip
+REFERENCES |= dict.fromkeys(  # their code is on the hub
+    ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
+     "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm", "qwen", "smallthinker", "spark2_5"), SCRIPT,
+)  # fmt: skip
 HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
@@ -105,6 +109,18 @@ def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
         )
 
 
+def series(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of series.py: forecasts."""
+    tests = _module("test_time_series_forecasting")
+    for row, (_, config) in tests.table.ROWS.items():
+        kind = str(config["model_type"])
+        if only and kind not in only:
+            continue
+        found = rl.from_numpy(tests.forecasts(tests.model(row, device), row)[0])
+        golden = load_safetensors(tests.DATA / f"{row}.safetensors")["out"]
+        yield kind, "transformers", _off(found, golden)
+
+
 def write(table: dict[str, dict[str, Any]]) -> None:
     """The file and the page."""
     lines = ["# Written by tools/measure_families.py: references, and errors beside them.\n"]
@@ -143,7 +159,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images):
+        for read in (texts, images, series):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue

@@ -17,7 +17,8 @@ log = logging.getLogger("rushlight")
 # By model_type: that of a text_config which does not name one, and whether the head is tied.
 WHOLE = {
     "gemma3": ("gemma3_text", True), "gemma3n": ("gemma3n_text", True),
-    "gemma4": ("gemma4_text", True),
+    "gemma4": ("gemma4_text", True), "gemma4_unified": ("gemma4_unified_text", True),
+    "embedding_gemma2": ("embedding_gemma2_text", False),
     "llama4": ("llama4_text", False), "mistral3": ("mistral", True), "lfm2_vl": ("lfm2", True),
     "internvl": ("qwen2", True), "ovis2": ("qwen2", True), "qwen2_audio": ("qwen2", False),
     "aya_vision": ("cohere2", True), "cohere2_vision": ("cohere2", True),

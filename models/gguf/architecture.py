@@ -186,7 +186,8 @@ class Architecture:
     wants and no model reads, by their names in GGUF: their shapes. shared: the names within the
     expert of every token. rows: keys of config.json -> the tensor that has so many rows, 0 without
     one. complete: `parts` has the names of all parts. body: the checkpoint's base model is written,
-    without a head or pooler. fits: of `Family.gguf_others`, whether a model is written so.
+    without a head or pooler. fits: of `Family.gguf_others`, whether a model is written so. numbers: whole metadata keys, with a number for each layer -> the
+    tensor of one number that it is in a checkpoint, `{}` for the layer's number, and its shape.
     """
 
     model_type: str
@@ -209,6 +210,7 @@ class Architecture:
     complete: bool = False
     body: bool = False
     fits: Callable[[Any], bool] = lambda model: False
+    numbers: Mapping[str, tuple[str, tuple[int, ...]]] = field(default_factory=dict)
 
     @property
     def names(self) -> dict[str, str]:

@@ -40,6 +40,7 @@ from rushlight.models.gguf.shapes import rotary_of, shape_of
 from rushlight.models.gguf.stacks import once, start_of
 from rushlight.models.gguf.weights import Weight, renamed_weights, split_weights
 from rushlight.models.model import Model
+from rushlight.models.parts import parts_of
 
 # The ends of classes whose heads GGUF does not have.
 _CLASSES = ("Classification", "ForQuestionAnswering", "ForMultipleChoice", "_ColBERT")
@@ -66,6 +67,11 @@ def as_gguf(
     weights = split_weights(family, weights)
     weights = _stacked(weights, {name for name, _ in model.named_parameters()}, family)
     metadata = _metadata(kind, architecture, model, name)
+    for key, (stored, _) in architecture.numbers.items():
+        names = [stored.format(i) for i in range(len(model.spec.layers))]
+        told = {w.name: floats(w.read()).reshape(1).numpy() for w in weights if w.name in names}
+        metadata[key] = np.concatenate([told[name] for name in names])
+        weights = [w for w in weights if w.name not in told]
     counted = vars(model.config) | shape_of(model).counts
     written = _weights(family, architecture, model, weights, counted)
     written += [
@@ -107,7 +113,7 @@ def _of_body(family: Family, config: dict[str, Any], weights: Sequence[Weight]) 
     plain = [replace(w, name=w.name.removeprefix(family.base_prefix)) for w in weights]
     plain = [w for w in plain if not w.name.startswith("pooler.")]
     known = {name for name, _ in family.build(config, [w.name for w in plain]).named_parameters()}
-    return [w for w in plain if w.name in known]
+    return [w for w in plain if w.name in known or known & parts_of(family, w.name).keys()]
 
 
 def _check_reads_back(
@@ -145,7 +151,7 @@ def _values(value: Any, name: str) -> Iterator[tuple[str, Any]]:
     """The numbers and texts of a description by their paths; floats as float32."""
     if is_dataclass(value):
         for field in fields(value):
-            if field.name not in ("scaling", "transposed", "fused", "split", "tiled"):
+            if field.name not in ("scaling", "transposed", "fused", "split", "tiled", "flat"):
                 yield from _values(getattr(value, field.name), f"{name}.{field.name}".strip("."))
     elif isinstance(value, tuple):
         for i, element in enumerate(value):
@@ -236,7 +242,9 @@ def _weights(
                 f"{shapes[name]}"
             )
         by_name[name] = weight
-    if missing := sorted(shapes.keys() - by_name.keys()):
+    layers = range(len(model.spec.layers)) if architecture.numbers else ()
+    told = {stored.format(i) for stored, _ in architecture.numbers.values() for i in layers}
+    if missing := sorted(shapes.keys() - by_name.keys() - told):
         raise LoadError(f"the checkpoint has no tensor {missing[0]!r}")
     for group in architecture.regroups:
         if (redo := group.redo) is None:

@@ -14,8 +14,31 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.gguf.architecture import Architecture, Regroup, floats
 from rushlight.models.layers.mlp import ExpertsSpec, MLPNames
 
-_SHARED = ("kv_a_proj_with_mqa", "kv_a_layernorm", "q_a_proj", "q_a_layernorm", "q_b_proj")
-_STORED = ("attn_kv_a_mqa", "attn_kv_a_norm", "attn_q_a", "attn_q_a_norm", "attn_q_b")
+_INSIDE = "model.layers.{}.self_attn."
+_NAMES = {
+    "attn_kv_a_mqa": "kv_a_proj_with_mqa",
+    "attn_kv_a_norm": "kv_a_layernorm",
+    "attn_q_a": "q_a_proj",
+    "attn_q_a_norm": "q_a_layernorm",
+    "attn_q_b": "q_b_proj",
+}
+# llama.cpp's names of the projections to latents and from that of queries.
+STORED = {f"blk.{{}}.{theirs}": _INSIDE + ours for theirs, ours in _NAMES.items()}
+
+
+def head_sizes(c: dict[str, Any]) -> None:
+    """A file has the size of a head of queries; that of values may be missing."""
+    c["qk_nope_head_dim"] = c.get("key", 0) - c["qk_rope_head_dim"]
+    c["v_head_dim"] = c.get("value") or None
+
+
+def tell_sizes(model: Any) -> dict[str, Any]:
+    """The sizes of a head."""
+    attention = model.spec.layers[0].attention
+    return {
+        "attention.key_length": attention.plain + attention.rotary.dim,
+        "attention.value_length": attention.value,
+    }
 
 
 def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Architecture:
@@ -63,8 +86,7 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             "leading_dense_block_count": len(model.spec.layers) - len(experts),
         }
 
-    inside = "model.layers.{}.self_attn."
-    names = dict(zip(_STORED, _SHARED, strict=True)) | {
+    names = {
         "attn_kv_b": "kv_b_proj",
         "attn_k_b": "k_b_proj",
         "attn_v_b": "v_b_proj",
@@ -83,7 +105,8 @@ def latent(model_type: str, architecture: str, mlp: MLPNames, score: str) -> Arc
             "topk_group": "expert_group_used_count", "norm_topk_prob": "expert_weights_norm",
             "routed_scaling_factor": "expert_weights_scale",
         }, adjust=adjust, mlp=mlp, metadata=tell,
-        parts={f"blk.{{}}.{theirs}": inside + ours for theirs, ours in names.items()}
+        parts=STORED
+        | {f"blk.{{}}.{theirs}": _INSIDE + ours for theirs, ours in names.items()}
         | (corrected if score == "sigmoid" else {}), regroups=(Regroup(
             ("kv_b_proj.weight",), ("k_b_proj.weight", "v_b_proj.weight"), _joined, _split,
         ),),

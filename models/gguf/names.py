@@ -15,6 +15,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.io.text.gguf_tokenizer import from_gguf as tokenizer_files
 from rushlight.core.io.text.gguf_tokenizer import stop_ids
 from rushlight.core.io.text.gguf_world import is_world, world_files
+from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import LARGEST, checked
 from rushlight.models.families import families, family_of
@@ -56,7 +57,7 @@ UNREAD = {
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
 # Types of keys that are no fields of a configuration.
-_TYPES = {"pattern": "Any", "temperature": "float", "sections": "Any", "is_causal": "bool"}
+_TYPES = {"pattern": "Any", "temperature": "float", "alibi": "float", "sections": "Any", "is_causal": "bool"}
 # The first token of an answer, a key of both config.json and metadata.
 START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
@@ -94,6 +95,8 @@ def as_checkpoint(
     )
     used = {n: t for n, t in rest.items() if n not in FACTORS}
     renamed = {architecture.renamed(n): t for n, t in used.items()}
+    for key, (stored, shape) in architecture.numbers.items():
+        renamed |= _numbers(key, stored, shape, metadata.get(key))
     config = _config(str(name), family.config, architecture, metadata, tensors, renamed)
     for group in architecture.regroups:
         _regroup(renamed, group, config)
@@ -122,6 +125,14 @@ def as_checkpoint(
         config[START] = start
     files["config.json"] = json.dumps(config).encode()
     return files, renamed
+
+
+def _numbers(key: str, stored: str, shape: tuple[int, ...], values: Any) -> dict[str, Tensor]:
+    """Tensors of one number, of a metadata key with a number for each layer."""
+    numbers = values.tolist() if isinstance(values, np.ndarray) else values
+    if not isinstance(numbers, list) or any(type(number) is not float for number in numbers):
+        raise FormatError(f"{key} is {brief(values)}; it must have a number for each layer")
+    return {stored.format(i): tensor([v]).reshape(*shape) for i, v in enumerate(numbers)}
 
 
 def _without_predicted(

@@ -65,6 +65,7 @@ class AttentionNames:
     q_norm: str = "q_norm"
     k_norm: str = "k_norm"
     gate: str = "gate_proj"
+    out_norm: str = "attn_sub_norm"
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class AttentionSpec:
     scales: of the input and of the result. key_bias: whether k has a bias, where that differs from
     `bias`; read by attention to a memory. causal: false if a token sees later ones too, for vectors
     of texts; a window counts to both sides then. index: what chooses the blocks of keys that are
-    seen.
+    seen. out_norm: of what the last projection reads.
     """
 
     heads: int
@@ -127,6 +128,7 @@ class AttentionSpec:
     value_scale: float = 1.0
     causal: bool = True
     index: BlockIndexSpec | None = None
+    out_norm: NormSpec | None = None
     names: AttentionNames = AttentionNames()
 
     def __post_init__(self) -> None:
@@ -170,6 +172,8 @@ class Attention(nn.Module):
                     name,
                     HeadNorms(heads, over, spec.norm.eps) if each else make_norm(over, spec.norm),
                 )
+        if spec.out_norm is not None:
+            put(self, names.out_norm, make_norm(spec.heads * value, spec.out_norm))
         if spec.sinks:
             self.sinks = parameter(spec.heads)
         if spec.index is not None:
@@ -254,7 +258,9 @@ class Attention(nn.Module):
         if spec.gate_over:
             y = y * self._gates(x)
         y = y.reshape(batch, length, -1)
-        out: Tensor = getattr(self, spec.names.out)(y if gate is None else y * gate.sigmoid())
+        y = y if gate is None else y * gate.sigmoid()
+        y = y if spec.out_norm is None else getattr(self, spec.names.out_norm)(y)
+        out: Tensor = getattr(self, spec.names.out)(y)
         return out if spec.scales[1] == 1 else out * spec.scales[1]
 
     def _gates(self, x: Tensor) -> Tensor:

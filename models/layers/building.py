@@ -13,6 +13,7 @@ from rushlight.models.config_schema import read_config
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.mlp import ExpertsSpec, MLPSpec
+from rushlight.models.layers.positions.rotary import rotary_of
 
 FLOATS = (int, float)  # types of numbers, for `numbers_of`
 FULL, SLIDING, LINEAR = "full_attention", "sliding_attention", "linear_attention"
@@ -24,6 +25,7 @@ def decoder_builder(
     describe: Callable[[Any], DecoderSpec],
     architectures: Sequence[str],
     both_ways: bool = True,
+    make: Callable[[Any, DecoderSpec], Decoder] = Decoder,
 ) -> Callable[[dict[str, Any], Collection[str]], Decoder]:
     """`build` of a family: the decoder that `describe` makes of a `kind` of configuration.
 
@@ -32,6 +34,7 @@ def decoder_builder(
     texts then, and so does a checkpoint whose attention is not causal (`is_causal`, which every
     model of transformers asks for). One that was saved with another head, such as one of classes,
     has none either. both_ways: whether attention may be not causal.
+    make: (configuration, description) -> the model.
     """
     bases = {
         base_of(architecture, end)
@@ -60,7 +63,7 @@ def decoder_builder(
         elif below and not spec.tied:
             head = f"{spec.names.head}.weight"
             spec = replace(spec, headless=not any(n.endswith(head) for n in names))
-        model = Decoder(known, spec)
+        model = make(known, spec)
         attention = [layer.attention for layer in spec.layers]
         if spec.headless or not all(getattr(block, "causal", True) for block in attention):
             model.tasks = ("feature-extraction",)
@@ -105,6 +108,28 @@ def kinds_of(
             f"{FULL} or {other}"
         )
     return [kind == other for kind in given]
+
+
+def by_bases(c: Any) -> Callable[[int, AttentionSpec], AttentionSpec]:
+    """Windows and rotary positions of each layer by the keys of Granite's newer models.
+
+    A base of 0 in `layer_rope_theta` is of a layer that knows no positions.
+    """
+    count, thetas = c.num_hidden_layers, c.layer_rope_theta
+    within = kinds_of(c.layer_types, count, lambda i: i % 4 != 0)
+    if thetas is not None:
+        thetas = numbers_of("layer_rope_theta", thetas, count, FLOATS)
+
+    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
+        rotary = a.rotary
+        if thetas is not None:
+            own = {"rope_theta": float(thetas[layer])}
+            told = (c.rope_scaling or c.rope_parameters or {}) | own
+            values = {**vars(c), "rope_scaling": None, "rope_parameters": told}
+            rotary = rotary_of(values, a.head_dim) if thetas[layer] else None
+        return replace(a, rotary=rotary, window=c.sliding_window if within[layer] else None)
+
+    return changed
 
 
 def sparse_of(given: Any, count: int, default: Callable[[int], bool]) -> list[bool]:

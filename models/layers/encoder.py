@@ -186,8 +186,8 @@ class EncoderLayer(nn.Module):
         if spec.disentangled is not None:
             disentangled.put_projections(self, width, spec.disentangled)
         put(self, names.out, nn.Linear(inside, width, bias=out))
-        self.attention_norm = "" if first and not spec.first_norm else names.attention_norm
-        if self.attention_norm:
+        self.norm_name = "" if first and not spec.first_norm else names.attention_norm
+        if self.norm_name:
             put(self, names.attention_norm, make_norm(width, spec.norm))
         self.mlp_spec = MLPSpec(
             spec.inner,
@@ -197,30 +197,36 @@ class EncoderLayer(nn.Module):
             down_bias=down,
             names=MLPNames(names.gate, names.up, names.down, names.gate_up, names.up_gate),
         )
-        put_mlp(self, width, self.mlp_spec)
+        self.put_fed(width)
         put(self, names.mlp_norm, make_norm(width, spec.norm))
         self.dropout = nn.Dropout(spec.dropout)
+
+    def put_fed(self, width: int) -> None:
+        """Make the feed-forward part."""
+        put_mlp(self, width, self.mlp_spec)
+
+    def fed(self, x: Tensor) -> Tensor:
+        """What the feed-forward part makes of (batch, length, width): the same."""
+        return run_mlp(self, self.mlp_spec, x)
 
     def forward(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         """(batch, length, width) -> the same; `layer` chooses the window and the angles."""
         names, before = self.spec.names, self.spec.place == "before"
         if before:
-            y = self._called(self.attention_norm, x) if self.attention_norm else x
+            y = self._called(self.norm_name, x) if self.norm_name else x
             x = x + self.dropout(self._attention(y, context, layer))
-            out: Tensor = x + self.dropout(
-                run_mlp(self, self.mlp_spec, self._called(names.mlp_norm, x))
-            )
+            out: Tensor = x + self.dropout(self.fed(self._called(names.mlp_norm, x)))
             return out
         y = self.dropout(self._attention(x, context, layer))
-        x = self._called(self.attention_norm, y + x)
-        return self._called(names.mlp_norm, self.dropout(run_mlp(self, self.mlp_spec, x)) + x)
+        x = self._called(self.norm_name, y + x)
+        return self._called(names.mlp_norm, self.dropout(self.fed(x)) + x)
 
     def _attention(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         spec, (batch, length, _) = self.spec, x.shape
         q, k, v = self._parts(x)
         turns = context.angles[spec.rotary[layer]] if spec.rotary else context.turns
         if turns is not None:
-            aside = bool(spec.names.angles)
+            aside = spec.rotary[layer].interleaved if spec.rotary else bool(spec.names.angles)
             q, k = (ops.rope(y, *turns, interleaved=aside) for y in (q, k))
             v = ops.rope(v, *turns, interleaved=aside) if spec.turn_values else v
         y = self.mixed(q, k, v, context, layer)

@@ -59,6 +59,7 @@ class MLPNames:
     shared: str = "shared_expert"
     shared_gate: str = "shared_expert_gate"
     activation: str = "act_fn"
+    inner_norm: str = "ffn_sub_norm"
     to_latent: str = "fc1_latent_proj"
     from_latent: str = "fc2_latent_proj"
 
@@ -82,6 +83,7 @@ class MLPSpec:
     sparsity: float = 0.0
     limit: float | None = None
     alpha: float = 1.702
+    norm: NormSpec | None = None
     names: MLPNames = MLPNames()
 
     def __post_init__(self) -> None:
@@ -164,6 +166,8 @@ def put_mlp(root: nn.Module, width: int, spec: MLPSpec) -> None:
             put(root, name, projection(width, inner, spec.bias, spec.transposed))
     if spec.activation == "xielu":
         put(root, names.activation, XIELU())
+    if spec.norm is not None:
+        put(root, names.inner_norm, make_norm(inner, spec.norm))
     down = spec.bias if spec.down_bias is None else spec.down_bias
     put(root, names.down, projection(inner, width, down, spec.transposed))
 
@@ -201,6 +205,7 @@ def run_mlp(root: nn.Module, spec: MLPSpec, x: Tensor) -> Tensor:
             least = gate.mean(-1, keepdim=True) + spread * NormalDist().inv_cdf(spec.sparsity)
             gate = ops.relu(gate - least)
         y = act(gate) * product(names.up, x)
+    y = y if spec.norm is None else product(names.inner_norm, y)
     y = product(names.down, y)
     return y if spec.scales[1] == 1 else y * spec.scales[1]
 
@@ -299,12 +304,12 @@ class Experts(nn.Module):
     def _path(self, name: str) -> str:
         return f"{self.spec.names.experts}.{name}" if self.spec.names.experts else name
 
-    def forward(self, x: Tensor) -> Tensor:
-        """(..., width) -> the same."""
+    def forward(self, x: Tensor, asked: Tensor | None = None) -> Tensor:
+        """(..., width) -> the same; asked: what the router reads, if not x."""
         spec, names = self.spec, self.spec.names
         # (..., experts) -> (..., chosen)
         router: Any = self.get_submodule(names.router)
-        shares, index = router.choose(x)
+        shares, index = router.choose(x if asked is None else asked)
         shares = shares.to(x.dtype).unsqueeze(-1)
         read = x if spec.latent is None else self.get_submodule(names.to_latent)(x)
         # (..., width) -> (..., chosen, width)

@@ -88,6 +88,20 @@ def _are_numbers(value: Any) -> bool:
     return not _is_number(value) and fits(value, 3)
 
 
+def _is_series(value: Any) -> bool:
+    """Whether a value is numbers, some of them None, or such a list for each time."""
+
+    def fits(one: Any, deep: int) -> bool:
+        if one is None or _is_number(one):
+            return True
+        nested = isinstance(one, Collection) and not isinstance(one, str | bytes | Mapping)
+        return nested and deep > 0 and all(fits(inner, deep - 1) for inner in one)
+
+    if isinstance(value, np.ndarray):
+        return value.dtype.kind in "iuf"
+    return value is not None and not _is_number(value) and fits(value, 2)
+
+
 def _are_messages(value: Any) -> bool:
     return isinstance(value, Collection) and all(isinstance(m, Mapping) for m in value)
 
@@ -180,6 +194,14 @@ KINDS: dict[str, Kind] = {
     ),
     "numbers": Kind(
         "numbers in lists", _are_numbers, {"type": "array"}, "(number | number[] | number[][])[]"
+    ),
+    "series": Kind(
+        "numbers, or a list of numbers for each time",
+        _is_series,
+        {"type": "array"},
+        "(number | null)[] | (number | null)[][]",
+        str,
+        parsed=_json_of,
     ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "asked": Kind(

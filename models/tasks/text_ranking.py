@@ -1,14 +1,27 @@
-"""The task text-ranking: a cross-encoder says how well texts answer a query."""
+"""The task text-ranking: a cross-encoder says how well texts answer a query.
+
+So do language models that are asked for "yes" or "no", as Qwen3's rerankers are (Zhang et al.,
+2025): the score is that of the one beside the other as the next token.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
 
+from rushlight.core.tensor import autograd
+from rushlight.core.tensor.convert import tensor
 from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task, as_list
 
 # The classes of torch that a checkpoint may name for the score, and what they do.
 ACTIVATIONS = {"Sigmoid": "sigmoid", "Identity": "none"}
+# What a language model is told, and asked for where the options say nothing.
+JUDGE = (
+    "Judge whether the Document meets the requirements based on the Query and the Instruct "
+    'provided. Note that the answer can only be "yes" or "no".'
+)
+INSTRUCTION = "Given a web search query, retrieve relevant passages that answer the query"
+_STEP = 16  # widths of batches are multiples of it, so that captures are reused
 
 
 def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Run:
@@ -20,6 +33,9 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
     rows, query, function = as_list(texts), options["query"], options["function_to_apply"]
     if query is None:
         raise ValueError("text-ranking: query is missing; say what the texts are ranked for")
+    if not hasattr(model, "labels"):
+        relevance = yield from _judged(model, query, rows, options)
+        return _ordered(relevance, rows, options)
     if len(model.labels) != 1:
         raise ValueError(
             f"text-ranking: the checkpoint has {len(model.labels)} classes, "
@@ -41,12 +57,56 @@ def run(model: Any, texts: Any, options: Mapping[str, Any], watched: bool) -> Ru
             relevance[i] = float(row[0])
         done += len(chosen)
         yield Progress("rank", done, len(rows))
+    return _ordered(relevance, rows, options)
+
+
+def _ordered(
+    relevance: list[float], rows: list[str], options: Mapping[str, Any]
+) -> list[dict[str, Any]]:
     order = sorted(range(len(rows)), key=lambda i: -relevance[i])[: options["top_k"]]
     more = options["return_documents"]
     return [
         {"corpus_id": i, "score": relevance[i], **({"text": rows[i]} if more else {})}
         for i in order
     ]
+
+
+def _word(model: Any, word: str) -> int:
+    """The token that is a word; ValueError where it is several."""
+    ids = model.encode_text(word, add_special_tokens=False)
+    if len(ids) != 1:
+        raise ValueError(f"text-ranking: {word!r} is {len(ids)} tokens of this model, not one")
+    number: int = ids[0]
+    return number
+
+
+def _judged(model: Any, query: str, rows: list[str], options: Mapping[str, Any]) -> Run:
+    """The score of each text: how much likelier "yes" is than "no" as a language model's answer."""
+    asked = options["instruction"] or INSTRUCTION
+    wanted = tensor([_word(model, word) for word in ("yes", "no")], device=model.device)
+    prompts: list[list[int]] = []
+    for text in rows:
+        body = f"<Instruct>: {asked}\n<Query>: {query}\n<Document>: {text}"
+        told = [{"role": "system", "content": JUDGE}, {"role": "user", "content": body}]
+        prompts.append(model.chat_ids(told, enable_thinking=False))
+    order = sorted(range(len(rows)), key=lambda i: -len(prompts[i]))
+    relevance, size = [0.0] * len(rows), options["batch_size"]
+    for start in range(0, len(order), size):
+        chosen = order[start : start + size]
+        longest = len(prompts[chosen[0]])
+        width = max(longest, min(-(-longest // _STEP) * _STEP, model.context_length))
+        padded = [prompts[i] + [0] * (width - len(prompts[i])) for i in chosen]
+        lengths = tensor([len(prompts[i]) for i in chosen], device=model.device)
+        with autograd.no_grad():
+            ids = tensor(padded, device=model.device)
+            logits = model(ids, lengths=lengths, logits_to_keep=1)[:, 0].float()
+            both = logits.index_select(1, wanted)
+            score = both[:, 0] - both[:, 1]
+            score = score if options["function_to_apply"] == "none" else score.sigmoid()
+        for i, found in zip(chosen, (yield score.readback()), strict=True):
+            relevance[i] = float(found)
+        yield Progress("rank", min(start + size, len(order)), len(rows))
+    return relevance
 
 
 TASK = Task(
@@ -57,6 +117,7 @@ TASK = Task(
     run=run,
     options=(
         Option("query", "text", None, "What the texts are to answer."),
+        Option("instruction", "text", None, "What a language model is to judge by."),
         Option("top_k", "int", None, "Texts to return, the best first; else all.", least=1),
         Option("return_documents", "bool", False, "Return the texts, too."),
         Option(
@@ -68,6 +129,6 @@ TASK = Task(
         ),
         Option("batch_size", "int", 32, "Pairs computed at a time.", least=1),
     ),
-    builds_on=("text-classification",),
+    builds_on=("text-classification", "chat"),
     command=Command("rank", ""),
 )

@@ -223,7 +223,7 @@ def modern(**changes: Any) -> dict[str, Any]:
 _FILES: list[dict[str, Any]] = [
     runpy.run_path(str(file)) for file in sorted((Path(__file__).parent / "families").glob("*.py"))
 ]
-# transformers' class of the model, or one of tests/parity/remote_families.py, and what config.json
+# transformers' class of the model, or one of tests/parity/remote_*.py, and what config.json
 # says; token ids are below vocab_size.
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {}
 # What the models of a model_type take: "text_to_text" and "speech" have the ids of a decoder, too,

@@ -22,6 +22,7 @@ from rushlight.models.generation.session import ChatSession
 from rushlight.models.generation.steps import blocking
 from rushlight.models.generation.streaming import Pieces
 from rushlight.models.model import runs_in_software
+from rushlight.models.tasks.text_ranking import JUDGE
 
 DATA = Path(__file__).parents[1] / "core" / "data"
 TOKENIZER = (DATA / "tiny_byte_level.json").read_bytes()
@@ -292,6 +293,29 @@ def test_generate_async_lets_others_run() -> None:
         return "".join(pieces)
 
     assert asyncio.run(main()) == "".join(m.generate("a", max_new_tokens=6))
+
+
+def test_a_language_model_ranks_by_yes_and_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, words = tiny(max_position_embeddings=1024), {"yes": 65, "no": 70}
+    rank = rl.pipeline("text-ranking", m)
+    with pytest.raises(ValueError, match="'yes' is 3 tokens of this model, not one"):
+        rank(["a"], query="b")
+    monkeypatch.setattr("rushlight.models.tasks.text_ranking._word", lambda m, word: words[word])
+    texts = ["a wick", "a tax form that is long", "wax"]
+    found = {}
+    for i, text in enumerate(texts):
+        body = f"<Instruct>: Judge it\n<Query>: light\n<Document>: {text}"
+        told = [{"role": "system", "content": JUDGE}, {"role": "user", "content": body}]
+        logits = m(rl.tensor([m.chat_ids(told)]))[0, -1]
+        found[i] = float(logits[65] - logits[70])
+    options = {"query": "light", "instruction": "Judge it", "batch_size": 2}
+    given = rank(texts, **options, function_to_apply="none", return_documents=True)
+    assert [row["corpus_id"] for row in given] == sorted(found, key=lambda i: -found[i])
+    assert [row["text"] for row in given] == [texts[row["corpus_id"]] for row in given]
+    for row in given:
+        assert row["score"] == pytest.approx(found[row["corpus_id"]], abs=1e-4)
+    (first,) = rank(texts, **options, top_k=1)
+    assert first["score"] == pytest.approx(1 / (1 + np.exp(-given[0]["score"])), abs=1e-5)
 
 
 def test_chat_uses_the_template() -> None:

@@ -7,7 +7,7 @@ Needs torch, transformers, safetensors and this package. Checks that transformer
 for each row of tests/models/families.py, data/heads for rows with a head: the logits, or hidden
 states, of its ids under "out" and of the same with padding under "padded"; as metadata config.json
 and the checkpoint's names and shapes. What the hub has as remote code is computed by
-remote_families.py.
+remote_families.py and remote_decoders.py.
 """
 
 from __future__ import annotations
@@ -59,7 +59,8 @@ def _checkpoint(model: Any, table: Any, folder: Path) -> dict[str, list[int]]:
 
 def _remote(remote: Any, table: Any, architecture: str, settings: dict[str, Any]) -> Any:
     """(logits, the same with padding, config.json, names) by the float64 script."""
-    config = {**settings, "architectures": [architecture]}
+    # After a slash: which of a class's models.
+    config = {**settings, "architectures": [architecture.partition("/")[0]]}
     names = remote.SHAPES[architecture](config)
     weights = {n: table.values_of(n, tuple(s)).astype(np.float64) for n, s in names.items()}
     ids, mask = table.ids_of(table.vocab_of(settings)), table.mask_of()
@@ -110,6 +111,9 @@ def _result(found: Any, logits: bool) -> Any:
 
 def main(rows: list[str]) -> None:
     table, remote = _module(MODELS / "families.py"), _module(HERE / "remote_families.py")
+    more = _module(HERE / "remote_decoders.py")
+    remote.SHAPES |= more.SHAPES
+    remote.LOGITS |= more.LOGITS
     own = [row for row, (architecture, _) in table.ROWS.items() if architecture]
     for row in rows or [*own, *table.HEADS]:
         headed = row in table.HEADS

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
 from rushlight.models.layers.heads import HeadNames
@@ -57,6 +58,7 @@ class Config(BertConfig):
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
     head = c.head_dim or c.hidden_size // max(c.num_attention_heads, 1)
+    fewer = c.num_key_value_heads not in (None, c.num_attention_heads)
     return EncoderSpec(
         c.vocab_size,
         c.hidden_size,
@@ -70,7 +72,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         types=0,
         pooler=False,
         absolute=False,
-        kv_heads=c.num_key_value_heads or 0,
+        kv_heads=c.num_key_value_heads or 0 if fewer else 0,
         head=head,
         rotary=(rotary_of(asdict(c), head),) * c.num_hidden_layers,
         gated=True,
@@ -93,6 +95,14 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, heads)(config, names)
 
 
+GGUF = encoder_architecture(
+    "eurobert",
+    "EuroBertModel",
+    NAMES,
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon", "type_vocab_size": ""},
+    before=True,
+)
+
 FAMILY = Family(
     model_types=("eurobert",),
     tasks=("feature-extraction",),
@@ -101,4 +111,6 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    gguf_types=("eurobert",),
+    gguf=GGUF,
 )

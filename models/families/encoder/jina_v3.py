@@ -10,6 +10,7 @@ from typing import Any
 
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.encoders import encoder_architecture
 from rushlight.models.layers.blocks.adapters import put_adapters
 from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
@@ -78,6 +79,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     return model
 
 
+GGUF = encoder_architecture(
+    "jina_embeddings_v3",
+    "JinaEmbeddingsV3Model",
+    NAMES,
+    keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
+)
+
 FAMILY = Family(
     model_types=("jina_embeddings_v3",),
     tasks=("feature-extraction",),
@@ -86,4 +94,6 @@ FAMILY = Family(
     config=Config,
     build=build,
     heads=HEADS,
+    gguf_types=("jina-bert-v3",),
+    gguf=GGUF,
 )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.building import decoder_builder, each_attention, with_mlps
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec
 from rushlight.models.layers.mlp import MLPSpec
@@ -41,6 +42,18 @@ def describe(c: Config) -> DecoderSpec:
     return replace(each_attention(plain, lambda _, a: replace(a, norm=plain.norm)), names=NAMES)
 
 
+# A file has the learned numbers of activations among its keys.
+NUMBERS: dict[str, tuple[int, ...]] = {"alpha_n": (1,), "alpha_p": (1,), "beta": (), "eps": ()}
+INSIDE = "model.layers.{}.mlp.act_fn."
+GGUF = Architecture(
+    "apertus",
+    "ApertusForCausalLM",
+    keys={"rms_norm_eps": "attention.layer_norm_rms_epsilon"},
+    adjust=lambda c: c.update(rope_scaling=c.get("rope_scaling") or {"rope_type": "default"}),
+    decoder=NAMES,
+    numbers={f"xielu.{name}": (INSIDE + name, shape) for name, shape in NUMBERS.items()},
+)
+
 FAMILY = Family(
     model_types=("apertus",),
     tasks=("text-generation", "chat"),
@@ -48,4 +61,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("apertus",),
+    gguf=GGUF,
 )

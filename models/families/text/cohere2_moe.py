@@ -5,9 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import cohere
+from rushlight.models.gguf import windows
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     decoder_builder,
@@ -92,6 +96,57 @@ def describe(c: Config) -> DecoderSpec:
     return spec if c.rms_norm_eps is None else replace(spec, norm=NormSpec("rms", c.rms_norm_eps))
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """A file's windows, and layers without experts; it has RMS norms if it says their epsilon."""
+    windows.adjust_windows(c)
+    c["intermediate_size"] = c.get("moe_intermediate_size") or c["intermediate_size"]
+    count, first = c["num_hidden_layers"], c.get("first_k_dense_replace", 0)
+    c["mlp_layer_types"] = ["dense" if i < first else "sparse" for i in range(count)]
+    c["expert_selection_fn"] = "softmax" if c.get("score") == 1 else "sigmoid"
+
+
+def tell(model: Any) -> dict[str, Any]:
+    """Of experts."""
+    layers = model.spec.layers
+    experts = [e.mlp for e in layers if isinstance(e.mlp, ExpertsSpec)]
+    dense = [e.mlp for e in layers if isinstance(e.mlp, MLPSpec)]
+    sigmoid, shared = experts[0].routing.score == "sigmoid", experts[0].shared
+    told = {
+        "leading_dense_block_count": len(dense),
+        "expert_feed_forward_length": experts[0].inner,
+        "feed_forward_length": dense[0].inner if dense else experts[0].inner,
+        "expert_weights_norm": experts[0].normalized,
+        "expert_gating_func": np.uint32(1 + sigmoid),
+        "attention.sliding_window": np.uint32(model.config.sliding_window),
+    }
+    if shared is not None:
+        told["expert_shared_feed_forward_length"] = shared.inner
+    return windows.tell_windows(model) | told
+
+
+GGUF = Architecture(
+    "cohere2_moe",
+    "Cohere2MoeForCausalLM",
+    keys={
+        **cohere.GGUF.keys,
+        **windows.KEYS,
+        "intermediate_size": "",
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "first_k_dense_replace": "leading_dense_block_count",
+        "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "num_shared_experts": "expert_shared_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "prefix_dense_intermediate_size": "feed_forward_length",
+        "norm_topk_prob": "expert_weights_norm",
+        "score": "expert_gating_func",
+    },
+    decoder=cohere.GGUF.decoder,
+    mlp=SHARED,
+    adjust=adjust,
+    metadata=tell,
+)
+
 FAMILY = Family(
     model_types=("cohere2_moe",),
     tasks=("text-generation", "chat"),
@@ -99,4 +154,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("cohere2moe",),
+    gguf=GGUF,
 )

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
+
+import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config_schema import checked, choose
 from rushlight.models.families.family import Family
+from rushlight.models.gguf.architecture import Architecture
+from rushlight.models.gguf.experts import stack_of
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import decoder_builder
 from rushlight.models.layers.decoder import DecoderNames, DecoderSpec, LayerSpec
@@ -34,6 +39,8 @@ FED = MLPNames(gate="w1", up="v1", down="w2", router="router.layer", experts="ex
 class Config:
     """The keys of config.json that the model depends on."""
 
+    own = ("stacked",)
+
     vocab_size: int
     d_model: int
     n_heads: int
@@ -46,6 +53,7 @@ class Config:
     rope_parameters: Any = None
     tie_word_embeddings: bool | None = False
     eos_token_id: Any = None
+    stacked: bool = False  # a matrix of each expert: in GGUF files
     model_type: str = "dbrx"
 
 
@@ -105,7 +113,7 @@ def describe(c: Config) -> DecoderSpec:
         ffn["ffn_hidden_size"],
         act.get("name", "silu") if isinstance(act, dict) else act,
         normalized=divided is not None,
-        flat=True,
+        flat=not c.stacked,
         names=FED,
     )
     return DecoderSpec(
@@ -117,6 +125,66 @@ def describe(c: Config) -> DecoderSpec:
         names=NAMES,
     )
 
+
+def adjust(c: dict[str, Any]) -> None:
+    """A file has the numbers of both parts side by side."""
+    c["stacked"], c["rope_theta"] = True, c.get("rope_theta", 10000.0)
+    c["attn_config"] = {"kv_n_heads": c["num_key_value_heads"], "clip_qkv": c.get("pattern")}
+    c["ffn_config"] = {
+        "ffn_hidden_size": c.get("inner", 0),
+        "moe_num_experts": c.get("count", 1),
+        "moe_top_k": c.get("chosen", 1),
+    }
+
+
+def tell(model: Any) -> dict[str, Any]:
+    """The numbers of both parts, and the norms' epsilon."""
+    layer = model.spec.layers[0]
+    return {
+        "attention.layer_norm_epsilon": np.float32(1e-5),
+        "attention.clamp_kqv": np.float32(layer.attention.clip or 0.0),
+        "expert_count": layer.mlp.count,
+        "expert_used_count": layer.mlp.chosen,
+    }
+
+
+def experts_of(c: Mapping[str, Any]) -> int:
+    """How many experts there are."""
+    count: int = c["ffn_config"]["moe_num_experts"]
+    return count
+
+
+GGUF = Architecture(
+    "dbrx",
+    "DbrxForCausalLM",
+    keys={
+        "hidden_size": "",
+        "intermediate_size": "",
+        "num_hidden_layers": "",
+        "num_attention_heads": "",
+        "max_position_embeddings": "",
+        "head_dim": "",
+        "d_model": "embedding_length",
+        "n_layers": "block_count",
+        "n_heads": "attention.head_count",
+        "max_seq_len": "context_length",
+        "pattern": "attention.clamp_kqv",
+        "inner": "feed_forward_length",
+        "count": "expert_count",
+        "chosen": "expert_used_count",
+    },
+    adjust=adjust,
+    metadata=tell,
+    transforms={
+        "mlp.w1": stack_of(experts_of, False),
+        "mlp.v1": stack_of(experts_of, False),
+        "mlp.w2": stack_of(experts_of, True),
+    },
+    decoder=NAMES,
+    attention=AttentionNames(qkv="Wqkv", out="out_proj"),
+    mlp=FED,
+    parts={"blk.{}.attn_output_norm": f"transformer.blocks.{{}}.{NAMES.before_mlp}"},
+)
 
 FAMILY = Family(
     model_types=("dbrx",),
@@ -130,4 +198,6 @@ FAMILY = Family(
         for name in (FED.gate, FED.up, FED.down)
         for key, split in renamed(f"experts.mlp.{name}", f"experts.mlp.{name}.weight").items()
     },
+    gguf_types=("dbrx",),
+    gguf=GGUF,
 )

@@ -98,7 +98,7 @@ GGUF = Architecture(
 )  # fmt: skip
 
 FAMILY = Family(
-    model_types=("gpt2",),
+    model_types=("gpt2", "gpt-sw3"),
     tasks=("text-generation", "chat"),
     architectures=ARCHITECTURES,
     base_prefix="transformer.",

@@ -5,18 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import granite
-from rushlight.models.layers.attention import AttentionSpec
-from rushlight.models.layers.building import (
-    FLOATS,
-    decoder_builder,
-    each_attention,
-    kinds_of,
-    numbers_of,
-)
+from rushlight.models.gguf import windows
+from rushlight.models.gguf.architecture import listed
+from rushlight.models.layers.building import by_bases, decoder_builder, each_attention
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.positions.rotary import rotary_of
 
 ARCHITECTURES = ("GraniteSWAForCausalLM",)
 
@@ -36,28 +32,36 @@ class Config(granite.Config):
 
 
 def describe(c: Config) -> DecoderSpec:
-    """The description of the decoder that a configuration asks for.
+    """The description of the decoder that a configuration asks for."""
+    bases = by_bases(c)
+    return each_attention(granite.describe(c), lambda i, a: replace(bases(i, a), sinks=True))
 
-    A base of 0 in `layer_rope_theta` is of a layer that knows no positions.
-    """
-    count, thetas = c.num_hidden_layers, c.layer_rope_theta
-    within = kinds_of(c.layer_types, count, lambda i: i % 4 != 0)
-    if thetas is not None:
-        thetas = numbers_of("layer_rope_theta", thetas, count, FLOATS)
 
-    def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
-        rotary = a.rotary
-        if thetas is not None:
-            own = {"rope_theta": float(thetas[layer])}
-            told = (c.rope_scaling or c.rope_parameters or {}) | own
-            values = {**vars(c), "rope_scaling": None, "rope_parameters": told}
-            rotary = rotary_of(values, a.head_dim) if thetas[layer] else None
-        return replace(
-            a, rotary=rotary, sinks=True, window=c.sliding_window if within[layer] else None
-        )
+def adjust(c: dict[str, Any]) -> None:
+    """Which layers have windows, and which know positions."""
+    windows.adjust_windows(c)
+    known = listed(ROTATED, c.get("each_rotary"), bool, [])
+    if known:
+        base = float(c.get("rope_theta", 10000.0))
+        c["layer_rope_theta"] = [base if rotated else 0.0 for rotated in known]
 
-    return each_attention(granite.describe(c), changed)
 
+def tell(model: Any) -> dict[str, Any]:
+    """Which layers have windows, and which know positions."""
+    known = [layer.attention.rotary is not None for layer in model.spec.layers]
+    return windows.tell_windows(model) | {ROTATED: np.array(known)}
+
+
+ROTATED = "attention.rope_pattern"
+GGUF = replace(
+    granite.GGUF,
+    model_type="granite_swa",
+    architecture=ARCHITECTURES[0],
+    keys={**granite.GGUF.keys, **windows.KEYS, "each_rotary": ROTATED},
+    adjust=adjust,
+    metadata=tell,
+    parts={"blk.{}.attn_sinks.weight": "model.layers.{}.self_attn.sinks"},
+)
 
 FAMILY = Family(
     model_types=("granite_swa",),
@@ -66,4 +70,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("granite_swa",),
+    gguf=GGUF,
 )

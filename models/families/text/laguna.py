@@ -5,9 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf import windows
+from rushlight.models.gguf.architecture import Architecture, listed
+from rushlight.models.gguf.experts import scored
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -99,6 +104,75 @@ def describe(c: Config) -> DecoderSpec:
     return with_mlps(each_attention(plain, changed), lambda i: experts if sparse[i] else dense)
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """A file's windows, heads of each layer, layers without experts, and positions of each kind.
+
+    llama.cpp scales the positions of full layers alone.
+    """
+    windows.adjust_windows(c)
+    count, first = c["num_hidden_layers"], c.get("first_k_dense_replace", 0)
+    heads = listed("attention.head_count", c.get("each_head"), int, [])
+    c.update(num_attention_heads_per_layer=heads, num_attention_heads=max(heads, default=1))
+    c["mlp_layer_types"] = ["dense" if i < first else "sparse" for i in range(count)]
+    scaling = c.pop("rope_scaling", None) or {"rope_type": "default"}
+    head = max(c["head_dim"], 1)
+    c["rope_parameters"] = {
+        FULL: {
+            **scaling,
+            "rope_theta": c.get("rope_theta", 10000.0),
+            "partial_rotary_factor": c.get("rotated", head) / head,
+        },
+        SLIDING: {
+            "rope_type": "default",
+            "rope_theta": c.get("swa_theta", c.get("rope_theta", 10000.0)),
+            "partial_rotary_factor": c.get("swa_rotated", head) / head,
+        },
+    }
+
+
+def tell(model: Any) -> dict[str, Any]:
+    """Of layers: windows, heads, experts, positions."""
+    layers = model.spec.layers
+    dense = [not isinstance(layer.mlp, ExpertsSpec) for layer in layers]
+    told = windows.tell_windows(model) | windows.tell_bases(model) | scored(model)
+    within = [e.attention.rotary.dim for e in layers if e.attention.window is not None]
+    return told | {
+        "attention.head_count": np.array([e.attention.heads for e in layers], np.int32),
+        "attention.head_count_kv": layers[0].attention.kv_heads,
+        "attention.sliding_window": np.uint32(model.config.sliding_window),
+        "leading_dense_block_count": dense.index(False) if False in dense else len(dense),
+        "expert_weights_norm": True,
+        **({"rope.dimension_count_swa": within[0]} if within else {}),
+    }
+
+
+GGUF = Architecture(
+    "laguna",
+    "LagunaForCausalLM",
+    keys={
+        **windows.KEYS,
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_attention_heads": "",
+        "each_head": "attention.head_count",
+        "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "shared_expert_intermediate_size": "expert_shared_feed_forward_length",
+        "moe_routed_scaling_factor": "expert_weights_scale",
+        "first_k_dense_replace": "leading_dense_block_count",
+        "rotated": "rope.dimension_count",
+        "swa_rotated": "rope.dimension_count_swa",
+        "swa_theta": "rope.freq_base_swa",
+    },
+    adjust=adjust,
+    metadata=tell,
+    attention=AttentionNames(gate="g_proj"),
+    parts={
+        "blk.{}.attn_gate": "model.layers.{}.self_attn.g_proj",
+        "blk.{}.exp_probs_b.bias": f"model.layers.{{}}.mlp.gate.{CORRECTION}",
+    },
+)
+
 FAMILY = Family(
     model_types=("laguna",),
     tasks=("text-generation", "chat"),
@@ -107,4 +181,6 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
     parts=renamed(f"mlp.experts.{CORRECTION}", f"mlp.gate.{CORRECTION}"),
+    gguf_types=("laguna",),
+    gguf=GGUF,
 )

@@ -8,6 +8,8 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf import windows
+from rushlight.models.gguf.architecture import Architecture
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -87,6 +89,32 @@ def describe(c: Config) -> DecoderSpec:
     )
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """A file's windows; llama.cpp has one base, and scales the positions of full layers alone."""
+    windows.adjust_windows(c)
+    base = c.pop("rope_theta", THETAS[FULL])
+    scaling = c.pop("rope_scaling", None) or {"rope_type": "default"}
+    c["rope_parameters"] = {
+        FULL: {**scaling, "rope_theta": base},
+        SLIDING: {"rope_type": "default", "rope_theta": base},
+    }
+
+
+GGUF = Architecture(
+    "mellum",
+    "MellumForCausalLM",
+    keys={
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        **windows.KEYS,
+    },
+    fixed={"norm_topk_prob": True},
+    adjust=adjust,
+    metadata=windows.tell_windows,
+)
+
 FAMILY = Family(
     model_types=("mellum",),
     tasks=("text-generation", "chat"),
@@ -94,4 +122,6 @@ FAMILY = Family(
     base_prefix="model.",
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
+    gguf_types=("mellum",),
+    gguf=GGUF,
 )

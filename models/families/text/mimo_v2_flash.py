@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any
 
+import numpy as np
+
 from rushlight.models.families.family import Family
 from rushlight.models.families.text import llama
+from rushlight.models.gguf import windows
+from rushlight.models.gguf.architecture import Architecture, listed
+from rushlight.models.gguf.experts import CORRECTED, scored
 from rushlight.models.layers.attention import AttentionSpec
 from rushlight.models.layers.building import (
     FULL,
@@ -84,6 +89,54 @@ def describe(c: Config) -> DecoderSpec:
     return with_mlps(each_attention(plain, changed), lambda i: experts if sparse[i] else dense)
 
 
+def adjust(c: dict[str, Any]) -> None:
+    """A file's windows, heads of keys, layers without experts, and positions of each kind."""
+    windows.adjust_kinds(c)
+    heads = listed("attention.head_count_kv", c.get("each_kv"), int, [])
+    full = [n for n, kind in zip(heads, c["layer_types"], strict=False) if kind == FULL]
+    c["num_key_value_heads"] = full[0] if full else max(heads, default=2) // 2
+    routed = [f"model.layers.{i}.mlp.gate.weight" for i in range(c["num_hidden_layers"])]
+    c["mlp_layer_types"] = ["sparse" if name in c["names"] else "dense" for name in routed]
+    c.setdefault("attention_value_scale", None)
+
+
+def tell(model: Any) -> dict[str, Any]:
+    """Of layers: windows, heads of keys, positions; of experts."""
+    layers = [layer.attention for layer in model.spec.layers]
+    scale = layers[0].value_scale
+    told = windows.tell_windows(model) | windows.tell_bases(model) | scored(model)
+    return told | {
+        "attention.head_count_kv": np.array([a.kv_heads for a in layers], np.int32),
+        "attention.value_length": layers[0].value_dim,
+        "attention.sliding_window": np.uint32(
+            next((a.window for a in layers if a.window is not None), 0)
+        ),
+        **({"attention.value_scale": scale} if scale != 1 else {}),
+    }
+
+
+GGUF = Architecture(
+    "mimo_v2_flash",
+    "MiMoV2FlashForCausalLM",
+    keys={
+        **windows.KEYS,
+        "rms_norm_eps": "attention.layer_norm_rms_epsilon",
+        "num_key_value_heads": "",
+        "each_kv": "attention.head_count_kv",
+        "v_head_dim": "attention.value_length",
+        "attention_value_scale": "attention.value_scale",
+        "n_routed_experts": "expert_count",
+        "num_experts_per_tok": "expert_used_count",
+        "moe_intermediate_size": "expert_feed_forward_length",
+        "routed_scaling_factor": "expert_weights_scale",
+        "rotated": "rope.dimension_count",
+        "swa_theta": "rope.freq_base_swa",
+    },
+    adjust=adjust,
+    metadata=tell,
+    parts=CORRECTED | {"blk.{}.attn_sinks.weight": "model.layers.{}.self_attn.sinks"},
+)
+
 FAMILY = Family(
     model_types=("mimo_v2_flash",),
     tasks=("text-generation", "chat"),
@@ -92,4 +145,6 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
     parts=renamed("self_attn.attention_sink_bias", "self_attn.sinks"),
+    gguf_types=("mimo2",),
+    gguf=GGUF,
 )

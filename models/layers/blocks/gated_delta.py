@@ -28,7 +28,8 @@ class GatedDeltaSpec:
 
     split: q, k and v of all heads are one matrix, and the gates another, as in GGUF; else one
     matrix has the four parts of each key head. apart: writing rates and decays are two matrices.
-    tiled: value heads i, i + key_heads, ... read key head i, as in GGUF; else neighbours do.
+    tiled: value heads i, i + key_heads, ... read key head i, as in GGUF; else neighbours do. whole:
+    all of them are one matrix, and the norm has another name, as in Lara.
     """
 
     width: int
@@ -42,6 +43,7 @@ class GatedDeltaSpec:
     split: bool = False
     apart: bool = False
     tiled: bool = False
+    whole: bool = False
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -63,19 +65,25 @@ class GatedDelta(nn.Module):
         self.spec, self.layer = spec, layer
         self.key_dim, self.value_dim = spec.key_heads * spec.keys, spec.value_heads * spec.values
         self.channels = 2 * self.key_dim + self.value_dim
-        if spec.split:
+        if spec.whole:
+            rows = self.channels + self.value_dim + 2 * spec.value_heads
+            self.in_proj = nn.Linear(spec.width, rows, bias=False)
+        elif spec.split:
             self.in_proj_qkv = nn.Linear(spec.width, self.channels, bias=False)
             self.in_proj_z = nn.Linear(spec.width, self.value_dim, bias=False)
         else:
             self.in_proj_qkvz = nn.Linear(spec.width, self.channels + self.value_dim, bias=False)
-        if spec.apart:
+        if spec.whole:
+            pass
+        elif spec.apart:
             self.in_proj_b = nn.Linear(spec.width, spec.value_heads, bias=False)
             self.in_proj_a = nn.Linear(spec.width, spec.value_heads, bias=False)
         else:
             self.in_proj_ba = nn.Linear(spec.width, 2 * spec.value_heads, bias=False)
         self.conv1d = CausalConv(self.channels, spec.kernel, bias=False)
         self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
-        self.norm = nn.RMSNorm(spec.values, eps=spec.eps)
+        self.last = "out_norm" if spec.whole else "norm"
+        setattr(self, self.last, nn.RMSNorm(spec.values, eps=spec.eps))
         self.out_proj = nn.Linear(self.value_dim, spec.width, bias=False)
 
     def reset_parameters(self) -> None:
@@ -95,7 +103,11 @@ class GatedDelta(nn.Module):
         batch, length, _ = x.shape
         group = spec.value_heads // spec.key_heads
         rows = (batch, length, spec.key_heads, -1)
-        if spec.split:
+        if spec.whole:
+            sizes = [self.channels, self.value_dim, spec.value_heads, spec.value_heads]
+            mixed, z, *gates = self.in_proj(x).split(sizes, -1)
+            b, a = (y.float() for y in gates)
+        elif spec.split:
             mixed, z = self.in_proj_qkv(x), self.in_proj_z(x)
         else:
             wide = group * spec.values
@@ -104,7 +116,9 @@ class GatedDelta(nn.Module):
             )
             q, k, v, z = (y.reshape(batch, length, -1) for y in parts)
             mixed = ops.cat([q, k, v], -1)
-        if spec.apart:
+        if spec.whole:
+            pass
+        elif spec.apart:
             b, a = self.in_proj_b(x).float(), self.in_proj_a(x).float()
         else:
             gates = self.in_proj_ba(x).reshape(*rows)
@@ -126,7 +140,7 @@ class GatedDelta(nn.Module):
         if cache is not None:
             cache.set_state(self.layer, before.float(), state)
         # (batch, heads, length, values) -> (batch, length, heads, values)
-        out = self.norm(out.transpose(1, 2).to(x.dtype)).reshape(batch, length, -1)
+        out = getattr(self, self.last)(out.transpose(1, 2).to(x.dtype)).reshape(batch, length, -1)
         result: Tensor = self.out_proj(out * ops.silu(z))
         return result
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.nn.parameter import parameter
@@ -18,12 +19,14 @@ from rushlight.models.layers.norms import make_norm
 class LayerInputsSpec:
     """Inputs of `features` for each layer, by a table of `vocab` rows; 0 features: there are none.
 
-    It takes the place of `streams` in a decoder's description.
+    alone: the inputs come of the embedding alone, without a table, and other names have their
+    parts. It takes the place of `streams` in a decoder's description.
     """
 
     vocab: int
     features: int
     activation: str
+    alone: bool = False
 
     def layer(self, spec: DecoderSpec, layer: int) -> ScaledLayer:
         """A layer that reads its input."""
@@ -43,9 +46,12 @@ class ScaledLayer(DecoderLayer):
         self.layer_scalar = parameter(1)
         self.layer_scalar.requires_grad_(False)  # it is not learned
         if own.features:
-            self.per_layer_input_gate = nn.Linear(spec.width, own.features, bias=False)
-            self.per_layer_projection = nn.Linear(own.features, spec.width, bias=False)
-            self.post_per_layer_input_norm = make_norm(spec.width, spec.norm)
+            parts: Any = nn.Module() if own.alone else self
+            parts.per_layer_input_gate = nn.Linear(spec.width, own.features, bias=False)
+            parts.per_layer_projection = nn.Linear(own.features, spec.width, bias=False)
+            parts.post_per_layer_input_norm = make_norm(spec.width, spec.norm)
+            if own.alone:
+                self.ple_block = parts
 
     def reset_parameters(self) -> None:
         """The scale is one."""
@@ -55,9 +61,10 @@ class ScaledLayer(DecoderLayer):
         """(batch, length, width) -> the same."""
         x = super().forward(x, context)
         if self.own.features:
-            gate = ACTIVATIONS[self.own.activation](self.per_layer_input_gate(x))
-            more = self.per_layer_projection(gate * context.shared["inputs"][:, :, self.layer])
-            x = x + self.post_per_layer_input_norm(more)
+            parts: Any = self.ple_block if self.own.alone else self
+            gate = ACTIVATIONS[self.own.activation](parts.per_layer_input_gate(x))
+            more = parts.per_layer_projection(gate * context.shared["inputs"][:, :, self.layer])
+            x = x + parts.post_per_layer_input_norm(more)
         return x * self.layer_scalar
 
 
@@ -69,15 +76,23 @@ class LayerInputs(nn.Module):
         if not own.features:
             return
         wide = self.layers * own.features
-        self.embed_tokens_per_layer = nn.Embedding(own.vocab, wide)
-        self.per_layer_model_projection = nn.Linear(spec.width, wide, bias=False)
-        self.per_layer_projection_norm = make_norm(own.features, spec.norm)
+        parts: Any = nn.Module() if own.alone else self
+        if own.alone:
+            self.ple = parts
+        else:
+            self.embed_tokens_per_layer = nn.Embedding(own.vocab, wide)
+        parts.per_layer_model_projection = nn.Linear(spec.width, wide, bias=False)
+        parts.per_layer_projection_norm = make_norm(own.features, spec.norm)
 
     def spread(self, ids: Tensor, x: Tensor, context: AttentionContext) -> Tensor:
         """x, the embedding (batch, length, width); leaves the layers' inputs in the context."""
         if not self.own.features:
             return x
         shape = (*ids.shape, self.layers, self.own.features)
+        if self.own.alone:
+            told = self.ple.per_layer_model_projection(x) * self.spec.width**-0.5
+            context.shared["inputs"] = self.ple.per_layer_projection_norm(told.reshape(*shape))
+            return x
         rows = self.embed_tokens_per_layer(ids) * self.own.features**0.5
         told = self.per_layer_model_projection(x) * self.spec.width**-0.5
         told = self.per_layer_projection_norm(told.reshape(*shape))

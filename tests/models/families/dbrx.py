@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("dbrx",)
+
 SIZES: dict[str, Any] = {
     "model_type": "dbrx",
     "vocab_size": 131,

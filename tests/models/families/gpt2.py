@@ -1,4 +1,4 @@
-"""Rows of gpt2."""
+"""Rows of gpt2, gpt-sw3."""
 
 from typing import Any
 

@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("granite_swa-gguf",)
+
 
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
@@ -13,6 +16,20 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 num_hidden_layers=5,
                 sliding_window=4,
                 embedding_multiplier=6.0,
+                logits_scaling=3.0,
+                residual_multiplier=0.3,
+                attention_multiplier=0.2,
+            ),
+        ),
+        "granite_swa-gguf": (
+            "GraniteSWAForCausalLM",
+            t.sized(
+                "granite_swa",
+                num_hidden_layers=2,
+                sliding_window=4,
+                layer_types=["sliding_attention", "full_attention"],
+                layer_rope_theta=[500.0, 0.0],
+                rope_theta=500.0,
                 logits_scaling=3.0,
                 residual_multiplier=0.3,
                 attention_multiplier=0.2,

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("jamba",)
 KIND = "recurrent"
 
 

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("jina_embeddings_v3",)
 # Rows with heads: the beginning of the class, and its ends.
 HEADS = {
     "jina_embeddings_v3": ("JinaEmbeddingsV3", "MaskedLM SequenceClassification"),

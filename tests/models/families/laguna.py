@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("laguna-gguf",)
+
 
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
@@ -22,6 +25,16 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 "num_attention_heads_per_layer": [4, 6, 2],
                 "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
                 "moe_router_logit_softcapping": 0.8,
+            },
+        ),
+        "laguna-gguf": (
+            "LagunaForCausalLM",
+            sizes
+            | {
+                "num_experts_per_tok": 2,
+                "num_attention_heads_per_layer": [4, 6, 2],
+                "layer_types": ["full_attention", "sliding_attention", "sliding_attention"],
+                "moe_routed_scaling_factor": 1.5,
             },
         ),
         "laguna-features": (

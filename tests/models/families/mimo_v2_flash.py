@@ -2,6 +2,9 @@
 
 from typing import Any
 
+# Rows that a GGUF file can say.
+GGUF = ("mimo_v2_flash-gguf",)
+
 
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
@@ -23,6 +26,28 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
                 "rope_parameters": {
                     "full_attention": t.YARN | {"partial_rotary_factor": 0.5},
                     "sliding_attention": t.LINEAR,
+                },
+            },
+        ),
+        "mimo_v2_flash-gguf": (
+            "MiMoV2FlashForCausalLM",
+            sizes
+            | {
+                "n_routed_experts": 5,
+                "num_experts_per_tok": 2,
+                "layer_types": kinds,
+                "mlp_layer_types": ["dense", "sparse", "sparse"],
+                "rope_parameters": {
+                    "full_attention": {
+                        "rope_type": "default",
+                        "rope_theta": 900.0,
+                        "partial_rotary_factor": 0.5,
+                    },
+                    "sliding_attention": {
+                        "rope_type": "default",
+                        "rope_theta": 500.0,
+                        "partial_rotary_factor": 0.5,
+                    },
                 },
             },
         ),
