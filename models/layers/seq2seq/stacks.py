@@ -56,7 +56,7 @@ class Layer(nn.Module):
             bias = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
             put(self, f"{names.attention}.{names.relative}", bias)
         if self.crosses:
-            put(self, names.cross, MemoryAttention(spec.width, stack.attention))
+            put(self, names.cross, MemoryAttention(spec.width, stack.attention, stack.memory))
             put(self, names.cross_norm, make_norm(spec.width, spec.norm))
         self.put_feed_forward()
         put(self, names.mlp_norm, make_norm(spec.width, spec.norm))
