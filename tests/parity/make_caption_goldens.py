@@ -95,28 +95,33 @@ def make(name: str) -> None:
     if row.read == "encode":
         out["ids"] = text
         told["input_ids"] = text.expand(len(images), -1)
-    ids = "input_ids" if getattr(model, "decoder_only", row.read == "decode") else (
-        "decoder_input_ids")
+    ids = "input_ids" if row.read == "decode" else "decoder_input_ids"
     started = {}
     if row.read in ("begin", "decode") and text is not None:
         started = {ids: text.expand(len(images), -1)}
     with torch.no_grad():
-        logits = model(**told, **{ids: torch.tensor(IDS)}).logits
-        out["logits"] = logits[:, -len(IDS[0]) :, ::5].clone()
-        for search, beams in (("greedy", 1), ("beams", 3)):
-            answer = model.generate(
-                **told, **started, max_new_tokens=NEW, do_sample=False, num_beams=beams,
-                **{**row.search, "eos_token_id": row.search.get("eos_token_id")},
-            )  # fmt: skip
-            out[search] = answer
+        if not hasattr(model, "generate"):
+            scored = model(**told), model(**told, use_itm_head=False)
+            out["match"], out["cosine"] = (s.itm_score for s in scored)
+        else:
+            seen: list[torch.Tensor] = []  # of a decoder whose logits are not given on
+            inner = getattr(model, "text_decoder", model)
+            hook = inner.register_forward_hook(lambda *given: seen.append(given[2].logits))
+            model(**told, **{ids: torch.tensor(IDS)})
+            hook.remove()
+            logits = seen[0]
+            out["logits"] = logits[:, -len(IDS[0]) :, ::5].clone()
+            for search, beams in (("greedy", 1), ("beams", 3)):
+                out[search] = model.generate(
+                    **{k: v.clone() for k, v in (told | started).items()}, max_new_tokens=NEW,
+                    do_sample=False, num_beams=beams, **(row.search if row.given else {}),
+                )  # fmt: skip
     out = {k: v.clone().contiguous() for k, v in out.items()}
     target = MODELS / "data" / "captions" / f"{name}.safetensors"
     packed = base64.b85encode(zlib.compress(json.dumps(names).encode())).decode()
     save_file(out, target, {"config": json.dumps(config), "names": packed})
-    print(
-        f"{name}: {target.stat().st_size} bytes, largest {np.abs(out['logits'].numpy()).max():.3g}, "
-        f"answers {out['greedy'].tolist()} {out['beams'].tolist()}"
-    )
+    shown = {k: v.tolist() for k, v in out.items() if k in ("greedy", "beams", "match")}
+    print(f"{name}: {target.stat().st_size} bytes, {shown}")
 
 
 if __name__ == "__main__":

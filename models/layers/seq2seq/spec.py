@@ -55,7 +55,8 @@ class StackSpec:
     tokens. leading: the name of a table whose rows come before all tokens, and how many there are.
     make: what makes a layer in place of `stacks.Layer`, of which it is a kind. context: the tokens
     that it takes, where that is not the model's. types: the rows of that table of names. memory:
-    the width of what it reads, where that is not the model's.
+    the width of what it reads, where that is not the model's. crosses: an encoder that reads a
+    memory, too.
     """
 
     layers: int
@@ -70,6 +71,7 @@ class StackSpec:
     context: int | None = None
     types: int = 1
     memory: int | None = None
+    crosses: bool = False
 
 
 @dataclass(frozen=True)

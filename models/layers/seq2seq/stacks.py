@@ -46,7 +46,7 @@ class Layer(nn.Module):
 
     def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
         self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
-        self.crosses = stack is spec.decoder
+        self.crosses = stack is spec.decoder or stack.crosses
         attention = (
             SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
         )
@@ -76,7 +76,7 @@ class Layer(nn.Module):
         names, before = self.stack.names, self.spec.place == "before"
         norms: Any = (names.attention_norm, names.cross_norm, names.mlp_norm)
         for norm, block in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
-            if block == self._cross and not self.crosses:
+            if block == self._cross and (not self.crosses or context.memory is None):
                 continue
             y = block(self._normed(norm, x) if before else x, context, bias)
             x = x + y if before else self._normed(norm, x + y)
