@@ -34,7 +34,7 @@ class Row:
     whose ids begin at 256. search: options of every search. ids: tokens that the decoder is asked
     of. read: how the reference takes the text: "begin", "decode" (with a decoder alone), "encode", or
     not at all. given: whether the reference is given `search`, which is else in config.json. sizes: height and
-    width of each picture. whole: processor_config.json.
+    width of each picture. whole: processor_config.json. spoken: what the text stands for.
     """
 
     kind: str
@@ -47,6 +47,7 @@ class Row:
     given: bool = True
     sizes: tuple[tuple[int, int], ...] = ((30, 40), (50, 21))
     whole: dict[str, Any] = field(default_factory=dict)
+    spoken: str = ""
 
 
 def rows() -> dict[str, Row]:

@@ -128,3 +128,19 @@ def test_matches_agree() -> None:
     placed = m.place_sources(made, m.source_width(made), 0)
     close(m.matched(*placed).detach().numpy(), golden["match"].numpy())
     close(m.matched(*placed, head=False).detach().numpy(), golden["cosine"].numpy()[:, :2])
+
+
+def test_places_in_answers() -> None:
+    """Florence-2's boxes, polygons and texts, in pixels of the file, as transformers has them."""
+    from rushlight.models.layers.seeing.regions import answer, prompt_of
+
+    told = json.loads((DATA / "regions.json").read_text())
+    for task, text, wanted in told["rows"]:
+        assert answer(text, task, tuple(told["size"]), told["config"]) == wanted, task
+    with pytest.raises(ValueError, match="takes no words"):
+        prompt_of("<OD> cat")
+
+
+def test_no_answer_without_a_question() -> None:
+    with pytest.raises(ValueError, match="a text beside the picture is missing"):
+        model("blip_answer").source_ids(images("blip_answer")[0])

@@ -91,7 +91,8 @@ def make(name: str) -> None:
     told = {k: v for k, v in processor(images, return_tensors="pt").items()}
     told = {k: v.half().float() if v.is_floating_point() else v for k, v in told.items()}
     out = {f"input:{k}": v.half() if v.is_floating_point() else v for k, v in told.items()}
-    text = tokenizer(row.text, return_tensors="pt").input_ids if row.text else None
+    said = row.spoken or row.text
+    text = tokenizer(said, return_tensors="pt").input_ids if said else None
     if row.read == "encode":
         out["ids"] = text
         told["input_ids"] = text.expand(len(images), -1)

@@ -28,7 +28,8 @@ class StackContext:
 
     watched: the heads of each layer whose weights of the memory are noted in `seen`. turn: cos and
     sin that rotate queries and keys of self-attention. prompts: keys and values of each layer
-    before those of all tokens. shared: what a layer leaves for later ones.
+    before those of all tokens. shared: what a layer leaves for later ones. rows (batch, n, width):
+    what is in place of the first n embedded tokens.
     """
 
     options: dict[str, Any]
@@ -39,6 +40,7 @@ class StackContext:
     turn: Turn = None
     prompts: Sequence[tuple[Tensor, Tensor]] = ()
     shared: dict[str, Tensor] = field(default_factory=dict)
+    rows: Tensor | None = None
 
 
 class Layer(nn.Module):
@@ -156,7 +158,7 @@ class Stacked(nn.Module):
         self, stack: StackSpec, ids: Tensor, offset: Tensor | int, context: StackContext
     ) -> Tensor:
         names, cache = stack.names, context.cache
-        x = self._embedded(stack, ids, offset)
+        x = self._embedded(stack, ids, offset, context.rows)
         if stack.prompts is not None:
             context = replace(context, prompts=self.get_submodule(f"{names.base}.{names.prompt}")())
         if stack.leading is not None:
@@ -174,12 +176,16 @@ class Stacked(nn.Module):
             x = self.get_submodule(f"{names.base}.{names.norm}")(x)
         return x
 
-    def _embedded(self, stack: StackSpec, ids: Tensor, offset: Tensor | int) -> Tensor:
+    def _embedded(
+        self, stack: StackSpec, ids: Tensor, offset: Tensor | int, rows: Tensor | None = None
+    ) -> Tensor:
         # (batch, length) -> (batch, length, width)
         spec, names, positions = self.spec, stack.names, self.spec.positions
         x: Tensor = self.get_submodule(names.embedding)(ids)
         if spec.embedding_scale != 1:
             x = x * spec.embedding_scale
+        if rows is not None:
+            x = ops.cat([rows.to(x.dtype), x[:, rows.shape[1] :]], 1)
         if names.embedding_norm is not None and stack.positions_last:
             x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         if positions is not None:
