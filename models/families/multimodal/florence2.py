@@ -196,7 +196,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> Florence2:
 
 FAMILY = Family(
     model_types=("florence2",),
-    tasks=("image-to-text", "visual-question-answering"),
+    tasks=("image-to-text",),
     architectures=ARCHITECTURES,
     config=Config,
     build=build,
