@@ -26,7 +26,7 @@ sys.modules["captioning"] = table
 _spec.loader.exec_module(table)
 ROWS = table.rows()
 IDS = [[256, 70, 3, 111, 42], [256, 9, 10, 11, 12]]
-ALIASES = {"pixel_values": "pixels", "flattened_patches": "pixels"}
+ALIASES = {"pixel_values": "pixels", "flattened_patches": "pixels", "attention_mask": "mask"}
 
 
 def files_of(name: str) -> dict[str, bytes]:

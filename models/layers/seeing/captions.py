@@ -55,7 +55,11 @@ class Captioner(Seq2SeqLM):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the defaults of a search, and what is asked of pictures."""
         super().configure(files)
-        self.processor = page_processor(files) or processor_of(files, self.processor)
+        self.processor = self.find_processor(files)
+
+    def find_processor(self, files: Mapping[str, bytes]) -> Any:
+        """The processor of pictures that a checkpoint's files describe."""
+        return page_processor(files) or processor_of(files, self.processor)
 
     def prepared(self, pixels: Pixels, text: str) -> PictureSource:
         """The source of pixels (height, width, 3) uint8 and a text, with which the answer begins.
