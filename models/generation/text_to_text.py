@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import numpy as np
 
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.tokenizer import Tokenizer, load_tokenizer
 from rushlight.core.io.text.vocabularies.paired_files import paired_tokenizers
-from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.languages import Languages
 from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.candidates import Shortlist, find_shortlist
+from rushlight.models.generation.search.decoding import Sessions, width_of
 from rushlight.models.generation.search.memory import Head, Memory
 from rushlight.models.generation.search.options import chosen
 from rushlight.models.generation.search.run import SearchSteps, search
@@ -25,9 +28,6 @@ from rushlight.models.generation.search.stored import stored_options
 from rushlight.models.generation.steps import Token, blocking, texts, waiting
 from rushlight.models.model import Model
 from rushlight.models.small_files import find_tokenizer
-
-if TYPE_CHECKING:
-    from rushlight.models.generation.search.decoding import Sessions
 
 Source = str | Sequence[int]
 
@@ -90,6 +90,27 @@ class Seq2SeqLM(Model):
         many last tokens. The base raises NotImplementedError.
         """
         raise NotImplementedError(f"{type(self).__name__} does not define decode")
+
+    def source_width(self, rows: Sequence[Sequence[int]]) -> Any:
+        """What sources must share for a session to be used again: their padded width."""
+        return width_of(self, rows)
+
+    def place_sources(
+        self, rows: Sequence[Sequence[int]], width: Any, pad: int
+    ) -> tuple[Tensor, ...]:
+        """What `memory_of` reads of sources, on the device: ids and mask (batch, width).
+
+        `pad` is the token that fills them up.
+        """
+        ids, mask = np.full((len(rows), width), pad, np.int64), np.zeros((len(rows), width), bool)
+        for i, row in enumerate(rows):
+            ids[i, : len(row)], mask[i, : len(row)] = row, True
+        return from_numpy(ids).to(self.device), from_numpy(mask).to(self.device)
+
+    def memory_of(self, *inputs: Tensor) -> Memory:
+        """The memory of what `place_sources` gave."""
+        ids, mask = inputs
+        return self.remember(self.encode(ids, mask), mask)
 
     def head_rows(self, ids: Array) -> Head | None:
         """Rows of the head for these tokens alone, for `Memory`; None: all scores are computed."""

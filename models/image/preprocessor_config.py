@@ -26,6 +26,7 @@ KINDS: dict[str, Processor] = {
     "ViT": _SQUARE,
     "CLIP": _CLIP,
     "ChineseCLIP": _CLIP,
+    "Blip": Processor(size=(384, 384), filter="bicubic", mean=CLIP[0], std=CLIP[1]),
     "Bit": _CLIP,
     "Detr": _DETR,
     "ConditionalDetr": _DETR,

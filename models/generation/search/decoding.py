@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -27,20 +27,21 @@ STEP = {True: 8, False: 32}
 _SESSIONS = 8  # the most that are kept: one for each width of single sentences
 
 
-def width_of(model: Seq2SeqLM, longest: int) -> int:
-    """The padded width of sources of at most `longest` tokens, within the context."""
+def width_of(model: Seq2SeqLM, rows: Sequence[Sequence[int]]) -> int:
+    """The padded width of these sources, within the context."""
+    longest = max(map(len, rows))
     step = STEP[runs_in_software(model.device)]
     return max(min(-(-longest // step) * step, model.source_limit), longest)
 
 
 class DecodingSession:
-    """The memory of `sources` texts, `width` tokens wide, and a cache with `copies` rows of each.
+    """The memory of `sources` texts, `width` tokens wide (or of that key), and a cache with `copies` rows of each.
 
     Its tensors keep their memory, so that later searches of the same size replay its steps.
     """
 
     def __init__(
-        self, model: Seq2SeqLM, sources: int, copies: int, width: int, cache_type: str
+        self, model: Seq2SeqLM, sources: int, copies: int, width: Any, cache_type: str
     ) -> None:
         self.size = (sources, copies, width, cache_type)
         self.cache = cache = model.new_cache(sources * copies, cache_type)
@@ -52,10 +53,10 @@ class DecodingSession:
             memory = replace(memories[0], head=head)
             return model.decode(tokens, memory, cache, logits_to_keep=1)[:, -1].float()
 
-        def fill(model: Seq2SeqLM, ids: Tensor, mask: Tensor) -> None:
-            new = _encoded(model, ids, mask, copies)
-            assert memories[0].mask is not None and new.mask is not None
-            memories[0].mask.copy_(new.mask)
+        def fill(model: Seq2SeqLM, *inputs: Tensor) -> None:
+            new = _encoded(model, inputs, copies)
+            if memories[0].mask is not None and new.mask is not None:
+                memories[0].mask.copy_(new.mask)
             for before, now in zip(memories[0].layers, new.layers, strict=True):
                 for a, b in zip(before, now, strict=True):
                     a.copy_(b)
@@ -73,17 +74,12 @@ class DecodingSession:
         """Encode the sources, and forget the tokens of earlier answers."""
         self.linear = linear
         self.cache.truncate(0)
-        width = self.size[2]
-        ids = np.full((len(rows), width), pad, np.int64)
-        mask = np.zeros((len(rows), width), np.bool_)
-        for i, row in enumerate(rows):
-            ids[i, : len(row)], mask[i, : len(row)] = row, True
-        placed, seen = (from_numpy(x).to(model.device) for x in (ids, mask))
+        placed = model.place_sources(rows, self.size[2], pad)
         with self._mode():
             if self._held:  # a size that occurs again is captured
-                self._fill(model, placed, seen)
+                self._fill(model, *placed)
             else:
-                self._held.append(_encoded(model, placed, seen, self.size[1]))
+                self._held.append(_encoded(model, placed, self.size[1]))
 
     def step(self, model: Seq2SeqLM, tokens: Array, head: Head | None) -> Readback[Array]:
         """Decode tokens (rows, n) and begin to read the logits (rows, vocab) after them.
@@ -117,7 +113,7 @@ class Sessions:
         self._kept: list[DecodingSession] = []
 
     def take(
-        self, model: Seq2SeqLM, sources: int, copies: int, width: int, cache_type: str
+        self, model: Seq2SeqLM, sources: int, copies: int, width: Any, cache_type: str
     ) -> DecodingSession:
         """A session for one search, which no other one uses."""
         size = (sources, copies, width, cache_type)
@@ -135,12 +131,12 @@ class Sessions:
             self._kept.pop(0)
 
 
-def _encoded(model: Seq2SeqLM, ids: Tensor, mask: Tensor, copies: int) -> Memory:
+def _encoded(model: Seq2SeqLM, inputs: Sequence[Tensor], copies: int) -> Memory:
     def each(x: Tensor) -> Tensor:
         # (sources, ...) -> (sources * copies, ...)
         many = x.unsqueeze(1).expand(x.shape[0], copies, *x.shape[1:])
         return many.reshape(-1, *x.shape[1:]).clone()
 
-    memory = model.remember(model.encode(ids, mask), mask)
-    assert memory.mask is not None
-    return Memory(tuple((each(k), each(v)) for k, v in memory.layers), each(memory.mask))
+    memory = model.memory_of(*inputs)
+    mask = None if memory.mask is None else each(memory.mask)
+    return Memory(tuple((each(k), each(v)) for k, v in memory.layers), mask)

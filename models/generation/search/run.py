@@ -15,7 +15,7 @@ from rushlight.core.backends.readback import Readback
 from rushlight.models.generation.sampling import Array
 from rushlight.models.generation.search.beams import Beams, Found
 from rushlight.models.generation.search.candidates import Candidates
-from rushlight.models.generation.search.decoding import DecodingSession, Sessions, width_of
+from rushlight.models.generation.search.decoding import DecodingSession, Sessions
 from rushlight.models.generation.search.options import SearchOptions, ids_of
 from rushlight.models.generation.search.rules import Rules, log_softmax
 from rushlight.models.generation.steps import Token
@@ -56,7 +56,7 @@ def search(model: Seq2SeqLM, rows: Sequence[Sequence[int]], options: SearchOptio
     rules = Rules(words.options(o), len(first), limit, words.count, numbered)
     if model._sessions is None:
         model._sessions = Sessions()
-    width = width_of(model, max(map(len, rows)))
+    width = model.source_width(rows)
     session = model._sessions.take(model, len(rows), copies, width, o.cache_type)
     try:
         session.begin(model, rows, o.pad_token_id or 0, o.linear)

@@ -17,14 +17,16 @@ class MemoryAttention(nn.Module):
     """Attention with separate projections.
 
     Of the spec it reads sizes, biases, scale, names, and the order of pairs of rotary positions.
+    memory: the width of what keys and values are made of.
     """
 
-    def __init__(self, width: int, spec: AttentionSpec) -> None:
+    def __init__(self, width: int, spec: AttentionSpec, memory: int | None = None) -> None:
         self.spec, names = spec, spec.names
         inner = spec.heads * spec.head_dim
         key_bias = spec.bias if spec.key_bias is None else spec.key_bias
-        for name, bias in ((names.q, spec.bias), (names.k, key_bias), (names.v, spec.bias)):
-            put(self, name, nn.Linear(width, inner, bias=bias))
+        put(self, names.q, nn.Linear(width, inner, bias=spec.bias))
+        for name, bias in ((names.k, key_bias), (names.v, spec.bias)):
+            put(self, name, nn.Linear(memory or width, inner, bias=bias))
         put(self, names.out, nn.Linear(inner, width, bias=spec.out_bias))
 
     def memory(self, x: Tensor, turn: Turn = None) -> tuple[Tensor, Tensor]:

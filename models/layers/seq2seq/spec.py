@@ -54,7 +54,9 @@ class StackSpec:
     normalised embedding. prompts: what self-attention, and attention to the memory, see before all
     tokens. leading: the name of a table whose rows come before all tokens, and how many there are.
     make: what makes a layer in place of `stacks.Layer`, of which it is a kind. context: the tokens
-    that it takes, where that is not the model's. types: the rows of that table of names.
+    that it takes, where that is not the model's. types: the rows of that table of names. memory:
+    the width of what it reads, where that is not the model's. crosses: an encoder that reads a
+    memory, too.
     """
 
     layers: int
@@ -68,6 +70,8 @@ class StackSpec:
     make: Callable[[Seq2SeqSpec, StackSpec, int], nn.Module] | None = None
     context: int | None = None
     types: int = 1
+    memory: int | None = None
+    crosses: bool = False
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,8 @@ class StackContext:
 
     watched: the heads of each layer whose weights of the memory are noted in `seen`. turn: cos and
     sin that rotate queries and keys of self-attention. prompts: keys and values of each layer
-    before those of all tokens. shared: what a layer leaves for later ones.
+    before those of all tokens. shared: what a layer leaves for later ones. rows (batch, n, width):
+    what is in place of the first n embedded tokens.
     """
 
     options: dict[str, Any]
@@ -39,6 +40,7 @@ class StackContext:
     turn: Turn = None
     prompts: Sequence[tuple[Tensor, Tensor]] = ()
     shared: dict[str, Tensor] = field(default_factory=dict)
+    rows: Tensor | None = None
 
 
 class Layer(nn.Module):
@@ -46,7 +48,7 @@ class Layer(nn.Module):
 
     def __init__(self, spec: Seq2SeqSpec, stack: StackSpec, layer: int) -> None:
         self.spec, self.stack, self.number, names = spec, stack, layer, stack.names
-        self.crosses = stack is spec.decoder
+        self.crosses = stack is spec.decoder or stack.crosses
         attention = (
             SSRU(spec.width) if stack.recurrent else MemoryAttention(spec.width, stack.attention)
         )
@@ -56,7 +58,7 @@ class Layer(nn.Module):
             bias = RelativeBias(spec.relative, stack.attention.heads, not self.crosses)
             put(self, f"{names.attention}.{names.relative}", bias)
         if self.crosses:
-            put(self, names.cross, MemoryAttention(spec.width, stack.attention))
+            put(self, names.cross, MemoryAttention(spec.width, stack.attention, stack.memory))
             put(self, names.cross_norm, make_norm(spec.width, spec.norm))
         self.put_feed_forward()
         put(self, names.mlp_norm, make_norm(spec.width, spec.norm))
@@ -76,7 +78,7 @@ class Layer(nn.Module):
         names, before = self.stack.names, self.spec.place == "before"
         norms: Any = (names.attention_norm, names.cross_norm, names.mlp_norm)
         for norm, block in zip(norms, (self._attention, self._cross, self._mlp), strict=True):
-            if block == self._cross and not self.crosses:
+            if block == self._cross and (not self.crosses or context.memory is None):
                 continue
             y = block(self._normed(norm, x) if before else x, context, bias)
             x = x + y if before else self._normed(norm, x + y)
@@ -156,7 +158,7 @@ class Stacked(nn.Module):
         self, stack: StackSpec, ids: Tensor, offset: Tensor | int, context: StackContext
     ) -> Tensor:
         names, cache = stack.names, context.cache
-        x = self._embedded(stack, ids, offset)
+        x = self._embedded(stack, ids, offset, context.rows)
         if stack.prompts is not None:
             context = replace(context, prompts=self.get_submodule(f"{names.base}.{names.prompt}")())
         if stack.leading is not None:
@@ -174,12 +176,16 @@ class Stacked(nn.Module):
             x = self.get_submodule(f"{names.base}.{names.norm}")(x)
         return x
 
-    def _embedded(self, stack: StackSpec, ids: Tensor, offset: Tensor | int) -> Tensor:
+    def _embedded(
+        self, stack: StackSpec, ids: Tensor, offset: Tensor | int, rows: Tensor | None = None
+    ) -> Tensor:
         # (batch, length) -> (batch, length, width)
         spec, names, positions = self.spec, stack.names, self.spec.positions
         x: Tensor = self.get_submodule(names.embedding)(ids)
         if spec.embedding_scale != 1:
             x = x * spec.embedding_scale
+        if rows is not None:
+            x = ops.cat([rows.to(x.dtype), x[:, rows.shape[1] :]], 1)
         if names.embedding_norm is not None and stack.positions_last:
             x = self.get_submodule(f"{names.base}.{names.embedding_norm}")(x)
         if positions is not None:

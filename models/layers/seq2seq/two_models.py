@@ -13,7 +13,7 @@ from rushlight.models.generation.cache_spec import CacheSpec, KeysAndValues
 from rushlight.models.generation.search.memory import Memory
 from rushlight.models.generation.text_to_text import Seq2SeqLM
 from rushlight.models.layers.attention import AttentionNames, AttentionSpec
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.mlp import ACTIVATIONS, MLPNames, MLPSpec
 from rushlight.models.layers.naming import put
@@ -63,27 +63,43 @@ def decoder_of(e: EncoderSpec, base: str) -> Seq2SeqSpec:
 class HeadOfWords:
     """Where the head of the decoder's words is; tied: it has the weight of the embedding.
 
-    beside: one that is not has two biases in the checkpoint, of which the matrix's is read.
+    names: None for a matrix alone, at `path`. beside: one that is not tied has two biases in the
+    checkpoint, of which the matrix's is read.
     """
 
-    names: HeadNames
+    names: HeadNames | None
     path: str = "decoder"
     tied: bool = True
     beside: bool = False
 
 
 class TwoModels(Stacked, Seq2SeqLM):
-    """Text to text by an encoder, and the decoder of `spec`, whose head is `head`."""
+    """Text to text by an encoder, and the decoder of `spec`, whose head is `head`.
+
+    seen: the width of the hidden states of an encoder of pictures.
+    """
 
     @nn.layers_on("meta")
-    def __init__(self, config: Any, encoder: Encoder, spec: Seq2SeqSpec, head: HeadOfWords) -> None:
+    def __init__(
+        self, config: Any, encoder: Any, spec: Seq2SeqSpec, head: HeadOfWords, seen: int = 0
+    ) -> None:
         self.config, self.spec, self.head = config, spec, head
-        self.vocab_size, self.source_vocab_size = spec.vocab, encoder.spec.vocab
-        self.context_length, self.source_context = spec.context, encoder.context_length
+        self.vocab_size, self.context_length = spec.vocab, spec.context
+        if not seen:
+            self.source_vocab_size, self.source_context = encoder.spec.vocab, encoder.context_length
         self.encoder, width, names = encoder, spec.width, head.names
         self.put_stack(spec.decoder, spec.vocab)
-        if encoder.width != width:
-            put(self, PROJECTION, nn.Linear(encoder.width, width))
+        given = seen or encoder.width
+        if given != (spec.decoder.memory or width):
+            put(self, PROJECTION, nn.Linear(given, width))
+        self._sinusoids: Tensor | None = None
+        if names is None:
+            if head.tied:
+                table = f"{spec.decoder.names.embedding}.weight"
+                self.duplicates = {f"{head.path}.weight": table}
+            else:
+                put(self, head.path, nn.Linear(width, spec.vocab, bias=False))
+            return
         put(self, f"{head.path}.{names.dense}", nn.Linear(width, width))
         put(self, f"{head.path}.{names.norm}", make_norm(width, spec.norm))
         path, bias = f"{head.path}.{names.decoder}", f"{head.path}.{names.bias}"
@@ -100,6 +116,10 @@ class TwoModels(Stacked, Seq2SeqLM):
     def untie(self, name: str) -> dict[str, str]:
         """Give the head a weight of its own, or the values of its bias."""
         names, at = self.head.names, self.head.path
+        if names is None:
+            put(self, at, nn.Linear(self.spec.width, self.spec.vocab, bias=False))
+            self.head = replace(self.head, tied=False)
+            return {name: name}
         if name == f"{at}.{names.decoder}.bias":
             return {f"{at}.{names.bias}": name}
         put(self, f"{at}.{names.decoder}", nn.Linear(self.spec.width, self.spec.vocab))
@@ -126,6 +146,10 @@ class TwoModels(Stacked, Seq2SeqLM):
         """
         memory = self.remember(self.encode(ids, attention_mask), attention_mask)
         return self.decode(decoder_ids, memory, mask=decoder_attention_mask)
+
+    def prepare(self) -> None:
+        """Make the table of sinusoidal positions on the parameters' device."""
+        self._sinusoids = self._table()
 
     def encode(self, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's hidden states (batch, length, width) of ids (batch, length)."""
@@ -168,6 +192,11 @@ class TwoModels(Stacked, Seq2SeqLM):
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., width) -> (..., vocab) by the head of words."""
         head, names = self.head, self.head.names
+        if names is None:
+            words: Any = self.get_submodule(
+                self.spec.decoder.names.embedding if head.tied else head.path
+            )
+            return ops.linear(hidden, words.weight)
         act = ACTIVATIONS[names.act or self.spec.decoder.mlp.activation]
         x = self.get_submodule(f"{head.path}.{names.dense}")(hidden)
         x = self.get_submodule(f"{head.path}.{names.norm}")(act(x))

@@ -1,0 +1,54 @@
+"""The tasks that write of images: image-to-text, and questions about images and pages."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rushlight as rl
+
+_spec = importlib.util.spec_from_file_location("caption_rows", Path(__file__).parent / "test_captions.py")  # fmt: skip
+assert _spec is not None and _spec.loader is not None
+captions: Any = importlib.util.module_from_spec(_spec)
+sys.modules["caption_rows"] = captions
+_spec.loader.exec_module(captions)
+
+
+def test_captions() -> None:
+    pipe = rl.pipeline("image-to-text", captions.model("blip"), max_new_tokens=6)
+    images = captions.images("blip")
+    (one,), rows = pipe(images[0]), pipe(images)
+    assert {*one} == {"generated_text"} and rows[0] == [one] and len(rows) == 2
+    assert "".join(pipe.stream(images[0])).strip() == one["generated_text"]
+    assert "".join(pipe.stream(images[0], num_beams=2)) == pipe(images[0], num_beams=2)[0]["generated_text"]  # fmt: skip
+    begun = pipe(images[0], prompt="A boat x")[0]["generated_text"]
+    assert begun != one["generated_text"]
+    assert len(pipe(images[0], num_beams=3, num_return_sequences=2)) == 2
+
+
+def test_places_with_a_caption() -> None:
+    pipe = rl.pipeline("image-to-text", captions.model("florence2"), max_new_tokens=3)
+    (row,) = pipe(captions.images("florence2")[0], prompt="<OD>")
+    assert row["<OD>"] == {"bboxes": [], "labels": []}
+
+
+def test_questions() -> None:
+    pipe = rl.pipeline("visual-question-answering", captions.model("blip_answer"))
+    images = captions.images("blip_answer")
+    rows = pipe(images, question="What is it?", max_new_tokens=5)
+    assert [{*row[0]} for row in rows] == [{"answer"}] * 2
+    with pytest.raises(ValueError, match="question is missing"):
+        pipe(images[0])
+
+
+def test_questions_about_pages() -> None:
+    pipe = rl.pipeline("document-question-answering", captions.model("donut"), max_new_tokens=5)
+    (row,) = pipe(captions.images("donut")[0], question="What?")
+    assert {*row} == {"answer"}
+    plain = rl.pipeline("document-question-answering", captions.model("nougat"))
+    with pytest.raises(ValueError, match="has no <s_docvqa>"):
+        plain(captions.images("nougat")[0], question="What?")
