@@ -88,9 +88,10 @@ function serve(content, how) {
     /** @type {Buffer[]} */
     const pieces = [];
     for (let at = 0; at < body.length; at += step) pieces.push(body.subarray(at, at + step));
+    let sent = 0; // a shift of a long array moves all of it
     const stream = new ReadableStream({
       pull(control) {
-        const next = pieces.shift();
+        const next = pieces[sent++];
         if (next) control.enqueue(new Uint8Array(next));
         else if (how.breaks) control.error(new TypeError("network error"));
         else control.close();
