@@ -57,7 +57,13 @@ UNREAD = {
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
 # Types of keys that are no fields of a configuration.
-_TYPES = {"pattern": "Any", "temperature": "float", "alibi": "float", "sections": "Any", "is_causal": "bool"}
+_TYPES = {
+    "pattern": "Any",
+    "temperature": "float",
+    "alibi": "float",
+    "sections": "Any",
+    "is_causal": "bool",
+}
 # The first token of an answer, a key of both config.json and metadata.
 START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.

@@ -59,7 +59,8 @@ def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
         stored = load_file(path)
         values = {
             n: torch.from_numpy(TABLE.SEEING.values_of(n, tuple(v.shape)))
-            if v.is_floating_point() else v
+            if v.is_floating_point()
+            else v
             for n, v in stored.items()
         }
         names |= {n: list(v.shape) for n, v in stored.items() if v.is_floating_point()}

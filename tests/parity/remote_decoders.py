@@ -161,9 +161,7 @@ def head(c: Config, b: Book, x: Array, table: Array) -> Array:
     return b.matrix("lm_head", x, c["vocab_size"])
 
 
-def qkv_of(
-    c: Config, b: Book, at: str, x: Array, bias: bool = False
-) -> tuple[Array, Array, Array]:
+def qkv_of(c: Config, b: Book, at: str, x: Array, bias: bool = False) -> tuple[Array, Array, Array]:
     heads = c["num_attention_heads"]
     size, kv = c.get("head_dim") or c["hidden_size"] // heads, c["num_key_value_heads"]
     return (
@@ -294,7 +292,9 @@ def codeshell(c: Config, b: Book, ids: list[int]) -> Array:
     for i in range(c["n_layer"]):
         at = f"transformer.h.{i}."
         y = b.layer_norm(f"{at}ln_1", x, eps)
-        all_ = heads_of(b.matrix(f"{at}attn.c_attn", y, width + 2 * kv * size, True), heads + 2 * kv)
+        all_ = heads_of(
+            b.matrix(f"{at}attn.c_attn", y, width + 2 * kv * size, True), heads + 2 * kv
+        )
         q, k = turned(all_[:heads]), turned(all_[heads : heads + kv])
         x = x + b.matrix(f"{at}attn.c_proj", attended(q, k, all_[heads + kv :]), width, True)
         y = b.matrix(f"{at}mlp.c_fc", b.layer_norm(f"{at}ln_2", x, eps), inner, True)
@@ -483,7 +483,9 @@ def neobert(c: Config, b: Book, ids: list[int]) -> Array:
     x: Array = b.get("encoder.weight", c["vocab_size"], width)[ids]
     for i in range(c["num_hidden_layers"]):
         at = f"transformer_encoder.{i}."
-        all_ = heads_of(b.matrix(f"{at}qkv", b.rms(f"{at}attention_norm", x, eps), 3 * width), heads)
+        all_ = heads_of(
+            b.matrix(f"{at}qkv", b.rms(f"{at}attention_norm", x, eps), 3 * width), heads
+        )
         q, k, v = np.split(all_, 3, -1)
         y = attended(turned(q, pairs=True), turned(k, pairs=True), v, causal=False)
         x = x + b.matrix(f"{at}wo", y, width)
@@ -534,11 +536,15 @@ def nomic(c: Config, b: Book, ids: list[int]) -> Array:
             up = b.get(f"{at}mlp.experts.mlp.w1", count * inner, width).reshape(count, inner, width)
             down = b.get(f"{at}mlp.experts.mlp.w2", count * inner, width)
             down = down.reshape(count, inner, width)
-            y = np.sum([whole(x @ up[e].T) @ down[e] * shares[:, e : e + 1] for e in range(count)], 0)
+            y = np.sum(
+                [whole(x @ up[e].T) @ down[e] * shares[:, e : e + 1] for e in range(count)], 0
+            )
             if c.get("experts_bias"):
                 y = y + b.get(f"{at}mlp.experts.bias", width)
         else:
-            y = b.matrix(f"{at}mlp.fc2", whole(b.matrix(f"{at}mlp.fc1", x, inner, True)), width, True)
+            y = b.matrix(
+                f"{at}mlp.fc2", whole(b.matrix(f"{at}mlp.fc1", x, inner, True)), width, True
+            )
         x = b.layer_norm(f"{at}norm2", x + y, eps)
     return x
 

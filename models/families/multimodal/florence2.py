@@ -1,4 +1,4 @@
-"""Florence-2 (Xiao et al., 2023): captions, boxes, polygons and texts by prompts; DaViT and BART."""
+"""Florence-2 (Xiao et al., 2023): captions, boxes, polygons, texts by prompts; DaViT and BART."""
 
 from __future__ import annotations
 
