@@ -34,6 +34,12 @@ _ADAPTER: Flag = (
     ],
     None,
 )
+_MMPROJ: Flag = (
+    Annotated[
+        Path | None, typer.Option(help="llama.cpp's mmproj file, by which a GGUF file sees.")
+    ],
+    None,
+)
 
 
 def commands() -> list[Callable[..., None]]:
@@ -52,6 +58,7 @@ def _command(task: Task) -> Callable[..., None]:
         "model": (Model, task.command.model or _REQUIRED),
         "device": (Annotated[str, typer.Option(help="Where to compute.")], "cpu"),
         **({"adapter": _ADAPTER} if task.streams else {}),
+        **({"mmproj": _MMPROJ} if task.name in ("chat", "image-text-to-text") else {}),
         **_option_flags(task.options, defaults),
     }
     talks = task.input.kind == "messages"
@@ -166,7 +173,9 @@ def _ready(
     check_device(given["device"])
     folder = fetched(given["model"])
     began = time.perf_counter()
-    loaded = models.load(folder, device=given["device"], adapter=given.get("adapter"))
+    loaded = models.load(
+        folder, given["device"], adapter=given.get("adapter"), mmproj=given.get("mmproj")
+    )
     return Pipeline(check_served(loaded, task.name), loaded, options), time.perf_counter() - began
 
 

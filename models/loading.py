@@ -49,6 +49,7 @@ def load(
     *,
     adapter: str | Path | None = None,
     format: str | None = None,
+    mmproj: str | Path | None = None,
     progress: Progress | None = None,
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
@@ -61,7 +62,8 @@ def load(
     weights of a family here, or with format="onnx"; so is one of its .onnx files.
     dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
     file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
-    what `rl.adapters.load_adapter` puts on the model. progress(done, total): bytes of a download.
+    what `rl.adapters.load_adapter` puts on the model. mmproj: llama.cpp's file of the tower with
+    which a GGUF file sees. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
 
@@ -73,7 +75,11 @@ def load(
     if model is None:
         if isinstance(dtype, Mapping):
             raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
-        model = from_parts(*_parts(path_or_name, progress), device=device, dtype=dtype)
+        parts = _parts(path_or_name, progress)
+        parts = parts if mmproj is None else _with_projector(parts, str(mmproj))
+        model = from_parts(*parts, device=device, dtype=dtype)
+    elif mmproj is not None:
+        raise LoadError(f"{path_or_name}: mmproj is for a GGUF file; this is one of ONNX")
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
 
@@ -107,6 +113,23 @@ def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
         if not any(path.suffix in WEIGHTS_WITHOUT_CONFIG for path in inside):
             require_config(files, f"{place}: ")
     return files, *load_weights(place)
+
+
+def _with_projector(parts: Parts, mmproj: str) -> Parts:
+    """The parts of a GGUF file and of the mmproj file beside it, in the Hugging Face layout."""
+    from rushlight.core.io import load_weights
+    from rushlight.models.gguf.names import as_checkpoint
+    from rushlight.models.gguf.projector import is_projector, seeing
+
+    _, tensors, metadata = parts
+    seen, told = load_weights(mmproj)
+    if metadata is None or told is None or not is_projector(told):
+        raise LoadError(
+            f"{mmproj}: mmproj must be llama.cpp's mmproj file, beside a GGUF file of texts",
+            hint="its general.architecture is clip",
+        )
+    files, renamed = as_checkpoint(metadata, tensors)
+    return *seeing(files, renamed, metadata, told, seen), None
 
 
 def _opened_by_family(place: Path | str, paths: Iterable[Path | str]) -> Parts | None:
