@@ -25,7 +25,8 @@ class PatchProcessor:
     """Patches (n, channels * time * side * side), `merge` x `merge` neighbours one after another.
 
     Sides become multiples of `patch * merge`, the ratio is kept as nearly as that allows, and the
-    picture has `least` to `most` pixels. place: the text of one row of features.
+    picture has `least` to `most` pixels, in all frames that GLM makes of it. place: the text of one
+    row of features.
     """
 
     patch: int = 14
@@ -39,6 +40,7 @@ class PatchProcessor:
     std: tuple[float, ...] | None = CLIP[1]
     resizes: bool = True
     place: str = "<|image_pad|>"
+    frames: int = 0
 
     def target(self, height: int, width: int) -> tuple[int, int]:
         """The size that a picture is resized to; ValueError for one that is too narrow."""
@@ -50,19 +52,23 @@ class PatchProcessor:
                     f"of {step}"
                 )
             return height, width
+        if self.frames and min(height, width) < step:
+            share = max(step / height, step / width)
+            height, width = int(height * share), int(width * share)
         if max(height, width) > _STEEPEST * min(height, width):
             raise ValueError(
                 f"image: {height} x {width} pixels are too narrow; the longer side may be "
                 f"{_STEEPEST} times the shorter; crop the picture"
             )
         tall, wide = (round(side / step) * step for side in (height, width))
-        if tall * wide > self.most:
-            share = math.sqrt(height * width / self.most)
+        times = self.frames or 1
+        if times * tall * wide > self.most:
+            share = math.sqrt(times * height * width / self.most)
             tall, wide = (
                 max(step, math.floor(side / share / step) * step) for side in (height, width)
             )
-        elif tall * wide < self.least:
-            share = math.sqrt(self.least / (height * width))
+        elif times * tall * wide < self.least:
+            share = math.sqrt(self.least / (times * height * width))
             tall, wide = (math.ceil(side * share / step) * step for side in (height, width))
         return tall, wide
 
@@ -139,4 +145,5 @@ def patch_processor(
         said.three("image_std", default.std or CLIP[1]) if normal else None,
         said.flag("do_resize", default.resizes),
         place,
+        default.frames,
     )

@@ -96,5 +96,6 @@ LLAVA_NAMES = renaming(
     ("model.vision_tower.vision_model.", "model.vision_tower."),
     ("vision_tower.vision_model.", "model.vision_tower."),
     *((f"{name}", f"model.{name}") for name in ("vision_tower.", "multi_modal_projector.",
+                                                "vision_encoder.", "vision_projection.",
                                                 "image_newline")),
 )  # fmt: skip
