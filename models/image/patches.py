@@ -26,7 +26,7 @@ class PatchProcessor:
 
     Sides become multiples of `patch * merge`, the ratio is kept as nearly as that allows, and the
     picture has `least` to `most` pixels, in all frames that GLM makes of it. place: the text of one
-    row of features.
+    row of features. blocks: false for patches row by row.
     """
 
     patch: int = 14
@@ -41,6 +41,7 @@ class PatchProcessor:
     resizes: bool = True
     place: str = "<|image_pad|>"
     frames: int = 0
+    blocks: bool = True
 
     def target(self, height: int, width: int) -> tuple[int, int]:
         """The size that a picture is resized to; ValueError for one that is too narrow."""
@@ -55,6 +56,10 @@ class PatchProcessor:
         if self.frames and min(height, width) < step:
             share = max(step / height, step / width)
             height, width = int(height * share), int(width * share)
+        if not self.blocks and height < step:
+            height, width = step, round(width * step / height)
+        if not self.blocks and width < step:
+            height, width = round(height * step / width), step
         if max(height, width) > _STEEPEST * min(height, width):
             raise ValueError(
                 f"image: {height} x {width} pixels are too narrow; the longer side may be "
@@ -98,7 +103,7 @@ class PatchProcessor:
 
     def _patches(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         tall, wide, channels = values.shape
-        side, merge = self.patch, self.merge
+        side, merge = self.patch, self.merge if self.blocks else 1
         blocks = values.reshape(
             tall // side // merge, merge, side, wide // side // merge, merge, side, channels
         ).transpose(0, 3, 1, 4, 6, 2, 5)
@@ -146,4 +151,5 @@ def patch_processor(
         said.flag("do_resize", default.resizes),
         place,
         default.frames,
+        default.blocks,
     )
