@@ -142,12 +142,12 @@ class PictureDecoder(Decoder):
         if not kind:
             return {}
         groups = np.zeros(seen.shape, np.int64)
-        if kind == "picture":
+        if kind != "prompt":
             begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
             groups = np.where(seen, begins.cumsum(1), -1)
         for row, count in zip(groups, counts, strict=False):
             row[count:] = -1
-        name = "near" if kind == "picture" else "together"
+        name = {"picture": "near", "window": "windowed"}.get(kind, "together")
         return {name: from_numpy(groups).to(self.device)}
 
     def _placed_rows(
@@ -159,6 +159,8 @@ class PictureDecoder(Decoder):
         first, *deep = rows.split(self.spec.width, -1)
         where = from_numpy(np.ascontiguousarray(seen)).to(self.device)
         out = {"rows": first, "seen": where}
+        if self.sight.blank is not None:
+            out["blank"] = ops.full((1, 1), self.sight.blank, dtype="int64", device=self.device)
         if deep:
             out["deep"] = stack(deep) * where.unsqueeze(0).unsqueeze(3).to(first.dtype)
         return out
