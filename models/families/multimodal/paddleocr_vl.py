@@ -46,8 +46,9 @@ class Config:
     model_type: str = "paddleocr_vl"
 
     neutral = dict.fromkeys(
-        ("video_token_id", "vision_start_token_id", "vision_end_token_id", "torch_dtype"), ()
-    )
+        ("video_token_id", "vision_start_token_id", "vision_end_token_id", "torch_dtype",
+         "layer_types", "sliding_window"), (),
+    )  # fmt: skip
 
 
 @dataclass
@@ -67,7 +68,9 @@ class Vision:
     rope_parameters: Any = None
     model_type: str = "paddleocr_vl_vision"
 
-    neutral = {"rope_theta": (None,), "rope_scaling": (None,)}
+    neutral = {
+        "rope_theta": (None,), "rope_scaling": (None,), "layer_types": (), "sliding_window": (),
+    }  # fmt: skip
 
 
 class _Projector(TwoProducts):

@@ -52,6 +52,12 @@ class Config:
     }
 
 
+# theta is that of rope_parameters.
+_ROTARY: dict[str, Any] = {
+    "rope_theta": (None, 10000.0), "rope_scaling": (None,), "layer_types": (),
+}  # fmt: skip
+
+
 @dataclass
 class Vision:
     """The keys of vision_config of Qwen2-VL."""
@@ -68,6 +74,8 @@ class Vision:
     temporal_patch_size: int = 2
     rope_parameters: Any = None
     model_type: str = "qwen2_vl_vision"
+
+    neutral = _ROTARY
 
 
 @dataclass
@@ -89,7 +97,7 @@ class Vision25:
     rope_parameters: Any = None
     model_type: str = "qwen2_5_vl_vision"
 
-    neutral = {"tokens_per_second": ()}
+    neutral = {"tokens_per_second": ()} | _ROTARY
 
 
 @dataclass
@@ -111,6 +119,8 @@ class Vision3:
     rope_parameters: Any = None
     model_type: str = "qwen3_vl_vision"
 
+    neutral = _ROTARY
+
 
 @dataclass
 class Vision35(Vision3):
@@ -130,14 +140,9 @@ _VISIONS = {
 }
 
 
-# Of the classes, and not read by the towers.
-_UNREAD = ("layer_types", "rope_scaling", "rope_theta")
-
-
 def tower_of(kind: str, values: Mapping[str, Any]) -> TowerSpec:
     """The tower that a vision_config describes."""
     cls, name = _VISIONS[kind]
-    values = {key: value for key, value in values.items() if key not in _UNREAD}
     v: Any = read_config(cls, {**values, "model_type": name, "architectures": None})
     choose("vision_config: hidden_act", v.hidden_act, tuple(ACTIVATIONS))
     patch = (v.temporal_patch_size, v.patch_size, v.patch_size)

@@ -62,7 +62,8 @@ class PictureDecoder(Decoder):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the decoder does, and what the checkpoint asks of pictures."""
         super().configure(files)
-        if any(name in files for name in ("preprocessor_config.json", "processor_config.json")):
+        told = any(name in files for name in ("preprocessor_config.json", "processor_config.json"))
+        if told and self.sight.parts:
             self.processor = self.sight.processor(files, self.config)
 
     def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
@@ -179,6 +180,8 @@ class PictureDecoder(Decoder):
         """The pictures as the model reads them."""
         if not images:
             return []
+        if not self.sight.parts:
+            self.sight.look(self, {})
         if self.processor is None:
             raise ValueError(
                 f"{self.config.model_type}: the checkpoint has no preprocessor_config.json, so its "

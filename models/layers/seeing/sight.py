@@ -62,3 +62,12 @@ def grids_of(value: Any) -> list[tuple[int, int, int]]:
     """The (time, height, width) of each picture, of a tensor or an array (pictures, 3)."""
     rows: Sequence[Sequence[int]] = value.tolist()
     return [(int(t), int(h), int(w)) for t, h, w in rows]
+
+
+def blind() -> Sight:
+    """What a checkpoint sees by that has no tensors of a tower: nothing."""
+
+    def nothing(*given: Any) -> Any:
+        raise ValueError("the checkpoint has no tensors of what sees; it reads texts only")
+
+    return Sight(-1, "<image>", {}, nothing, nothing)

@@ -279,6 +279,8 @@ class PixtralVision:
     rope_theta: float | None = None
     model_type: str = "pixtral"
 
+    neutral = {"rope_scaling": (None,)}
+
 
 def _plain(c: Any) -> TowerSpec:
     return TowerSpec(
