@@ -29,6 +29,9 @@ WHOLE = {
     "qwen2_vl": ("qwen2_vl_text", False), "qwen2_5_vl": ("qwen2_5_vl_text", False),
     "qwen3_5": ("qwen3_5_text", False), "qwen3_5_moe": ("qwen3_5_moe_text", False),
     "lfm3_vl": ("lfm3", True), "paligemma": ("gemma", True),
+    "qwen3_vl_moe": ("qwen3_vl_moe_text", False), "glm4v": ("glm4v_text", False),
+    "glm46v": ("glm4v_text", False), "glm_ocr": ("glm_ocr_text", False),
+    "paddleocr_vl": ("paddleocr_vl_text", True),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),
@@ -40,9 +43,11 @@ WHOLE = {
     ("got_ocr2", "pp_chart2table"), ("qwen2", True),
 )  # fmt: skip
 # Language models within that are plain ones for texts: the three positions of a token are equal.
-_PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3"}
+_PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
+          "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
+          "paddleocr_vl_text": "ernie4_5"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.
-_FLAT = ("qwen2_vl", "qwen2_5_vl")
+_FLAT = ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl")
 # What the head of the whole leaves out of a language model's.
 _UNSCALED: dict[str, dict[str, Any]] = {
     "cohere2": {"logit_scale": 1.0},

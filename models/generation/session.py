@@ -18,7 +18,7 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
-from rushlight.models.generation.pictures import Pictured, Places, plain_ids
+from rushlight.models.generation.pictures import Pictured, Places, plain_ids, row_of
 from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
@@ -206,7 +206,8 @@ class ChatSession(DecodeSession):
 
     def feed(self, model: CausalLM, ids: list[int]) -> Tensor:
         """Read the tokens of `ids` that are not cached; returns the picks after the last."""
-        while (left := len(ids) - len(self.ids)) > 1:
+        # A step takes a token id: the row of a picture that ends a prompt is read.
+        while (left := len(ids) - len(self.ids)) > 1 or (left and row_of(ids[-1])):
             logits = self.read(model, ids[-left:])
         if left:
             self.sampler.set_token(plain_ids(ids[-1:])[0])

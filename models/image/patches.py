@@ -24,7 +24,8 @@ class PatchProcessor:
     """Patches (n, channels * time * side * side), `merge` x `merge` neighbours one after another.
 
     Sides become multiples of `patch * merge`, the ratio is kept as nearly as that allows, and the
-    picture has `least` to `most` pixels. place: the text of one row of features.
+    picture has `least` to `most` pixels, in all frames that GLM makes of it. place: the text of one
+    row of features. blocks: false for patches row by row.
     """
 
     patch: int = 14
@@ -38,6 +39,8 @@ class PatchProcessor:
     std: tuple[float, ...] | None = CLIP[1]
     resizes: bool = True
     place: str = "<|image_pad|>"
+    frames: int = 0
+    blocks: bool = True
 
     def target(self, height: int, width: int) -> tuple[int, int]:
         """The size that a picture is resized to; ValueError for one that is too narrow."""
@@ -49,19 +52,27 @@ class PatchProcessor:
                     f"of {step}"
                 )
             return height, width
+        if self.frames and min(height, width) < step:
+            share = max(step / height, step / width)
+            height, width = int(height * share), int(width * share)
+        if not self.blocks and height < step:
+            height, width = step, round(width * step / height)
+        if not self.blocks and width < step:
+            height, width = round(height * step / width), step
         if max(height, width) > _STEEPEST * min(height, width):
             raise ValueError(
                 f"image: {height} x {width} pixels are too narrow; the longer side may be "
                 f"{_STEEPEST} times the shorter; crop the picture"
             )
         tall, wide = (round(side / step) * step for side in (height, width))
-        if tall * wide > self.most:
-            share = math.sqrt(height * width / self.most)
+        times = self.frames or 1
+        if times * tall * wide > self.most:
+            share = math.sqrt(times * height * width / self.most)
             tall, wide = (
                 max(step, math.floor(side / share / step) * step) for side in (height, width)
             )
-        elif tall * wide < self.least:
-            share = math.sqrt(self.least / (height * width))
+        elif times * tall * wide < self.least:
+            share = math.sqrt(self.least / (times * height * width))
             tall, wide = (math.ceil(side * share / step) * step for side in (height, width))
         return tall, wide
 
@@ -101,7 +112,7 @@ class PatchProcessor:
 
     def _patches(self, values: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         tall, wide, channels = values.shape
-        side, merge = self.patch, self.merge
+        side, merge = self.patch, self.merge if self.blocks else 1
         blocks = values.reshape(
             tall // side // merge, merge, side, wide // side // merge, merge, side, channels
         ).transpose(0, 3, 1, 4, 6, 2, 5)
@@ -148,4 +159,6 @@ def patch_processor(
         said.three("image_std", default.std or CLIP[1]) if normal else None,
         said.flag("do_resize", default.resizes),
         place,
+        default.frames,
+        default.blocks,
     )

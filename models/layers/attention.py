@@ -20,7 +20,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
 from rushlight.models.layers.positions.scores import alibi, query_temperature, same_chunk
-from rushlight.models.layers.seeing.pictured import groups_of, seen_together
+from rushlight.models.layers.seeing.pictured import seen_together, sees_together
 
 
 @dataclass(frozen=True)
@@ -238,7 +238,7 @@ class Attention(nn.Module):
             mask = self.indexer.chosen(x, more[0], offset, context)
         causal, window = spec.causal, spec.window
         pictured = context.pictured
-        if pictured is not None and groups_of(pictured) is not None:
+        if pictured is not None and sees_together(pictured, window):
             mask = seen_together(pictured, offset, keys, window, mask)
             causal, window = False, None
         y = ops.attention(

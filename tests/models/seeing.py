@@ -98,6 +98,8 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """The parameter `name` of a checkpoint: products keep their size."""
     draw = np.random.default_rng(zlib.crc32(name.encode()))
     values = draw.standard_normal(shape).astype(np.float32)
+    if name.endswith(("_min", "_max")):
+        return np.full(shape, 1.5 if name.endswith("_max") else -1.5, np.float32)
     if len(shape) < 2:
         offset = 0.0 if name.endswith("bias") or not shape else 1.0
         return np.asarray(values * 0.1 + offset, np.float32)

@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.models.families import families
 from rushlight.web.worker.inspecting.fitting import fit
 
 DATA = Path(__file__).parent / "data"
@@ -302,7 +303,10 @@ def test_the_language_model_within(
     rows: ModuleType,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Of a checkpoint of texts with pictures or sounds; saved, it is a language model alone."""
+    """Of a checkpoint of texts with pictures or sounds; saved, it is a language model alone.
+
+    Families that see are read whole: without tensors of what sees they read texts all the same.
+    """
     config, tensors = row_of(table, name)
     plain, given = load(config | head, tensors), rl.tensor(rows.given(name, table)[0])
     text = {n: v for n, v in config.items() if n not in ("eos_token_id", "tie_word_embeddings")}
@@ -311,16 +315,25 @@ def test_the_language_model_within(
         "model_type": kind,
         "architectures": ["WholeForConditionalGeneration"],
         "text_config": text,
-        "vision_config": {"hidden_size": 7},
         "eos_token_id": [5],
     }
     inside = {place + n: t for n, t in tensors.items()}
     caplog.clear()
-    m = load(whole, inside | {"vision_tower.blocks.0.weight": rl.ones(2)})
-    assert f"of {kind} the language model ({config['model_type']}) is loaded" in caplog.text
-    assert "vision_tower" in caplog.text
+    if kind in families():
+        del whole["architectures"]
+        m = load(whole, inside)
+        assert f"{kind}: no tensors of what sees are there" in caplog.text
+    else:
+        told = {"vision_config": {"hidden_size": 7}}
+        m = load(whole | told, inside | {"vision_tower.blocks.0.weight": rl.ones(2)})
+        assert f"of {kind} the language model ({config['model_type']}) is loaded" in caplog.text
+        assert "vision_tower" in caplog.text
     with rl.no_grad():
         np.testing.assert_array_equal(m(given).numpy(), plain(given).numpy())
+    if kind in families():
+        with pytest.raises(ValueError, match="reads texts only"):
+            m.picture_prompt("<image>", np.zeros((8, 8, 3), np.uint8))
+        return
     saved = json.loads(m.files["config.json"])
     assert (saved["model_type"], saved["eos_token_id"]) == (config["model_type"], [5])
 
@@ -334,7 +347,7 @@ def test_positions_of_three_axes_are_plain_ones_of_texts(
     config, tensors = row_of(table, name)
     plain, given = load(config, tensors), rl.tensor(rows.given(name, table)[0])
     rotary = {"type": "mrope", "mrope_section": [2, 1, 1], "mrope_interleaved": True}
-    text = {n: v for n, v in config.items() if n != "rope_parameters"}
+    text = {n: v for n, v in config.items() if n not in ("rope_parameters", "architectures")}
     text |= {"model_type": f"{kind}_text", "rope_theta": 10000.0, "rope_scaling": rotary}
     if flat and kind != "qwen2_vl":
         with pytest.raises(rl.FormatError, match="text_config is None; it must be an object"):
@@ -353,8 +366,8 @@ def test_positions_of_three_axes_are_plain_ones_of_texts(
 
 def test_a_whole_without_a_language_model_is_refused() -> None:
     for whole in (
-        {"model_type": "llava", "text_config": {"model_type": "quux"}},
-        {"model_type": "paligemma", "text_config": {"model_type": "gemma"}},
+        {"model_type": "vipllava", "text_config": {"model_type": "quux"}},
+        {"model_type": "kosmos-2", "text_config": {"model_type": "gemma"}},
     ):
         with pytest.raises(rl.LoadError, match=f"model_type '{whole['model_type']}' is not"):
             load(whole, {})

@@ -105,8 +105,8 @@ def readers() -> dict[str, tuple[Any, Family]]:
     """
     named = {module: of_module(module) for module in families().values()}
     found = {}
-    towers = importlib.import_module("rushlight.models.layers.vision.towers")
-    for name, family in (*named.items(), (towers.__name__, None)):
+    towers = [f"rushlight.models.layers.{room}.towers" for room in ("vision", "seeing")]
+    for name, family in (*named.items(), *dict.fromkeys(towers).items()):
         for cls in vars(importlib.import_module(name)).values():
             kind = getattr(cls, "model_type", None)
             if dataclasses.is_dataclass(cls) and isinstance(kind, str) and cls.__module__ == name:

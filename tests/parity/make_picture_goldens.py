@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 NEW = 8  # tokens of an answer
 MOST = 7000  # numbers of pixels that are stored whole; more are halved
-PLACES = 80  # tokens whose logits are stored, at most
+PLACES = 60  # tokens whose logits are stored, at most
 
 
 def _module(path: Path) -> Any:
@@ -89,6 +89,8 @@ def processor_of(row: Any, folder: Path) -> Any:
     kind = _class(name)
     kind.check_argument_for_proper_class = lambda *given: None  # a part of video is left out
     videos = {} if not row.videos else {"video_processor": _class(row.videos)()}
+    if name == "Gemma4Processor":
+        videos["feature_extractor"] = _class("Gemma4AudioFeatureExtractor")()
     return kind(image_processor=pictures, tokenizer=tokenizer, **videos, **more)
 
 
@@ -108,7 +110,8 @@ def make(name: str) -> None:
     out: dict[str, torch.Tensor] = {"ids": told["input_ids"]}
     for key, value in told.items():
         if key not in ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"):
-            out[f"input:{key}"] = value.clone().contiguous()
+            small = not value.is_floating_point() and int(value.max()) < 1 << 15
+            out[f"input:{key}"] = value.to(torch.int16 if small else value.dtype).contiguous()
     if told["pixel_values"].numel() > MOST:
         out["input:pixel_values"] = out["input:pixel_values"].half()
     step = -(-told["input_ids"].shape[1] // PLACES)

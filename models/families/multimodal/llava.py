@@ -91,15 +91,27 @@ def _whole(files: Mapping[str, bytes], tower: TowerSpec, text: str) -> PicturePr
 
 
 def pixtral_processor(
-    files: Mapping[str, bytes], patch: int, merge: int, place: str = "[IMG]"
+    files: Mapping[str, bytes],
+    patch: int,
+    merge: int,
+    place: str = "[IMG]",
+    lines: bool = True,
 ) -> PictureProcessor:
-    """Pixtral's processor as the files say it; patch, merge: of the model."""
+    """Pixtral's processor as the files say it; patch, merge: of the model.
+
+    place: the text of a row of features. lines: whether marks stand after those of each line.
+    """
     said, whole = stored_settings(files), whole_settings(files).values
     size = said.values.get("size")
     sides = size if isinstance(size, Mapping) and "height" in size else None
     longest = said.pair("size", sides) if sides else (square(said, "size", 1024),) * 2
+    steps = steps_of(said, Steps())
+    if not lines:
+        return RowsProcessor(
+            steps, longest, square(said, "patch_size", patch * merge), place, "", ""
+        )
     return RowsProcessor(
-        steps_of(said, Steps()), longest, patch * merge, str(whole.get("image_token", place)),
+        steps, longest, patch * merge, str(whole.get("image_token", place)),
         str(whole.get("image_break_token", "[IMG_BREAK]")),
         str(whole.get("image_end_token", "[IMG_END]")),
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Mistral Small 3.1 (Mistral AI, 2025): Pixtral's tower, whose patches are merged by a product."""
+"""Mistral Small 3.1 (2025) and LightOnOCR (2025): Pixtral's tower, patches merged by a product."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.seeing.towers import Tower, TwoProducts, each_size, shuffled, tower_of
 
-ARCHITECTURES = ("Mistral3ForConditionalGeneration",)
+ARCHITECTURES = ("Mistral3ForConditionalGeneration", "LightOnOcrForConditionalGeneration")
 _TOWER = {
     "intermediate_size": 4096, "hidden_size": 1024, "patch_size": 14, "image_size": 1540,
     "num_hidden_layers": 24, "num_attention_heads": 16, "hidden_act": "gelu",
@@ -32,7 +32,8 @@ class Config:
 
     text_config: Any = None
     vision_config: Any = None
-    image_token_index: int = 10
+    image_token_index: int | None = None
+    image_token_id: int | None = None
     projector_hidden_act: str = "gelu"
     vision_feature_layer: Any = -1
     multimodal_projector_bias: bool = False
@@ -47,7 +48,9 @@ class _Projector(TwoProducts):
 
     def __init__(self, width: int, out: int, c: Config, eps: float) -> None:
         self.merge = c.spatial_merge_size
-        super().__init__(width, out, out, c.projector_hidden_act, c.multimodal_projector_bias)
+        light = c.model_type == "lighton_ocr"
+        act, bias = c.projector_hidden_act, c.multimodal_projector_bias
+        super().__init__(width, out, out, "gelu" if light else act, bias and not light)
         self.norm = nn.RMSNorm(width, eps)
         wide = width * self.merge**2
         put(self, "patch_merger.merging_layer", nn.Linear(wide, width, bias=False))
@@ -63,29 +66,40 @@ class _Projector(TwoProducts):
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
-    tower = tower_of(config, "pixtral", **({} if config.get("vision_config") else _TOWER))
+    light = c.model_type == "lighton_ocr"
+    usual = {**_TOWER, "hidden_act": "silu"} if light else _TOWER
+    tower = tower_of(config, "pixtral", **({} if config.get("vision_config") else usual))
+    seen, through = ("vision_encoder", "vision_projection") if light else (
+        "vision_tower", "multi_modal_projector"
+    )  # fmt: skip
 
     def look(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         base, found = model.model, []
         for picture in each_size(inputs["pixels"], inputs["image_sizes"]):
             rows, columns = (picture.shape[i + 2] // tower.patch[i] for i in range(2))
-            states = base.vision_tower.chosen(picture, c.vision_feature_layer)
-            found.append(base.multi_modal_projector(states.reshape(rows, columns, -1)))
+            states = base.get_submodule(seen).chosen(
+                picture, -1 if light else c.vision_feature_layer
+            )
+            found.append(base.get_submodule(through)(states.reshape(rows, columns, -1)))
         return cat(found)
 
     def sight(spec: DecoderSpec) -> Sight:
         projector = _Projector(tower.layer.width, spec.width, c, spec.norm.eps)
-        parts = {"model.vision_tower": Tower(tower), "model.multi_modal_projector": projector}
+        parts = {f"model.{seen}": Tower(tower), f"model.{through}": projector}
+        token, usual = (c.image_token_id, 151655) if light else (c.image_token_index, 10)
+        place = "<|image_pad|>" if light else "[IMG]"
         return Sight(
-            c.image_token_index, "[IMG]", parts, look,
-            lambda files, _: pixtral_processor(files, tower.patch[0], c.spatial_merge_size),
+            usual if token is None else token, place, parts, look,
+            lambda files, _: pixtral_processor(
+                files, tower.patch[0], c.spatial_merge_size, place, lines=not light
+            ),
         )  # fmt: skip
 
     return seeing_decoder(config, names, c, sight)
 
 
 FAMILY = Family(
-    model_types=("mistral3",),
+    model_types=("mistral3", "lighton_ocr"),
     tasks=("image-text-to-text", "chat", "text-generation"),
     architectures=ARCHITECTURES,
     base_prefix="model.",

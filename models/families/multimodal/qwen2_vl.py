@@ -1,4 +1,4 @@
-"""Qwen2-VL (Wang et al., 2024), Qwen2.5-VL (Bai et al., 2025) and Qwen3-VL: patches of any grid."""
+"""Qwen2-VL (Wang et al., 2024), 2.5-VL (Bai et al., 2025), 3-VL and 3.5: patches of any grid."""
 
 from __future__ import annotations
 
@@ -18,11 +18,15 @@ from rushlight.models.layers.seeing.built import by_sections, renaming, seeing_d
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.qwen import QwenTower, TowerSpec, axial_theta
 from rushlight.models.layers.seeing.sight import Sight, grids_of
+from rushlight.models.parts import stacked_experts, swap
 
 ARCHITECTURES = (
     "Qwen2VLForConditionalGeneration",
     "Qwen2_5_VLForConditionalGeneration",
     "Qwen3VLForConditionalGeneration",
+    "Qwen3VLMoeForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration",
 )
 PLACE = "<|image_pad|>"
 
@@ -43,7 +47,15 @@ class Config:
         "vision_start_token_id": (),
         "vision_end_token_id": (),
         "vision_token_id": (),
+        "torch_dtype": (),
+        "layer_types": (),
     }
+
+
+# theta is that of rope_parameters.
+_ROTARY: dict[str, Any] = {
+    "rope_theta": (None, 10000.0), "rope_scaling": (None,), "layer_types": (),
+}  # fmt: skip
 
 
 @dataclass
@@ -62,6 +74,8 @@ class Vision:
     temporal_patch_size: int = 2
     rope_parameters: Any = None
     model_type: str = "qwen2_vl_vision"
+
+    neutral = _ROTARY
 
 
 @dataclass
@@ -83,7 +97,7 @@ class Vision25:
     rope_parameters: Any = None
     model_type: str = "qwen2_5_vl_vision"
 
-    neutral = {"tokens_per_second": ()}
+    neutral = {"tokens_per_second": ()} | _ROTARY
 
 
 @dataclass
@@ -105,16 +119,31 @@ class Vision3:
     rope_parameters: Any = None
     model_type: str = "qwen3_vl_vision"
 
+    neutral = _ROTARY
 
-_VISIONS: dict[str, Any] = {"qwen2_vl": Vision, "qwen2_5_vl": Vision25, "qwen3_vl": Vision3}
-_TOKENS = {"qwen2_vl": 151655, "qwen2_5_vl": 151655, "qwen3_vl": 151655}
+
+@dataclass
+class Vision35(Vision3):
+    """The keys of vision_config of Qwen3.5."""
+
+    deepstack_visual_indexes: Any = ()
+    model_type: str = "qwen3_5_vision"
+
+
+_VISIONS: dict[str, Any] = {
+    "qwen2_vl": (Vision, "qwen2_vl_vision"),
+    "qwen2_5_vl": (Vision25, "qwen2_5_vl_vision"),
+    "qwen3_vl": (Vision3, "qwen3_vl_vision"),
+    "qwen3_vl_moe": (Vision3, "qwen3_vl_moe_vision"),
+    "qwen3_5": (Vision35, "qwen3_5_vision"),
+    "qwen3_5_moe": (Vision35, "qwen3_5_moe_vision"),
+}
 
 
 def tower_of(kind: str, values: Mapping[str, Any]) -> TowerSpec:
     """The tower that a vision_config describes."""
-    v: Any = read_config(
-        _VISIONS[kind], {**values, "model_type": _VISIONS[kind].model_type, "architectures": None}
-    )
+    cls, name = _VISIONS[kind]
+    v: Any = read_config(cls, {**values, "model_type": name, "architectures": None})
     choose("vision_config: hidden_act", v.hidden_act, tuple(ACTIVATIONS))
     patch = (v.temporal_patch_size, v.patch_size, v.patch_size)
     theta = axial_theta(v.rope_parameters)
@@ -144,12 +173,14 @@ def tower_of(kind: str, values: Mapping[str, Any]) -> TowerSpec:
     )  # fmt: skip
 
 
-def _sections(text: Mapping[str, Any], alternating: bool) -> Any:
+def _sections(text: Mapping[str, Any], kind: str) -> Any:
     """mrope_section of a text_config, or Qwen's own."""
     for name in ("rope_scaling", "rope_parameters"):
         if isinstance(text.get(name), Mapping) and "mrope_section" in text[name]:
             return text[name]["mrope_section"]
-    return [24, 20, 20] if alternating else [16, 24, 24]
+    if kind.startswith("qwen3_5"):
+        return [11, 11, 10]
+    return [24, 20, 20] if kind.startswith("qwen3") else [16, 24, 24]
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
@@ -161,7 +192,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         raise FormatError(f"config.json: vision_config is {brief(vision)}; it must be an object")
     tower = tower_of(kind, vision)
     inner = config.get("text_config") or config
-    third = kind == "qwen3_vl"
+    third = kind.startswith("qwen3")
     patches = PatchProcessor(tower.patch[1], tower.patch[0], tower.merge)
 
     def look(model: PictureDecoder, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -177,7 +208,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
                 f"has hidden_size {spec.width}"
             )
         return Sight(
-            known.image_token_id if known.image_token_id is not None else _TOKENS[kind],
+            151655 if known.image_token_id is None else known.image_token_id,
             PLACE,
             {"model.visual": QwenTower(tower)},
             look,
@@ -189,23 +220,49 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             inline=f"<|vision_start|>{PLACE}<|vision_end|>",
         )
 
+    def text(within: dict[str, Any]) -> dict[str, Any]:
+        if kind == "qwen3_vl_moe":  # whose weights of experts always sum to one
+            within = {**within, "norm_topk_prob": True}
+            within["tie_word_embeddings"] = bool(config.get("tie_word_embeddings"))
+            if inner.get("num_local_experts") is not None:
+                within["num_experts"] = inner["num_local_experts"]
+        return within
+
     return seeing_decoder(
         config, names, known, sight,
-        lambda spec: by_sections(spec, _sections(inner, third), third),
+        lambda spec: by_sections(spec, _sections(inner, kind), third), text=text,
     )  # fmt: skip
 
 
+def _rename(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """transformers' names; Qwen3-VL's experts (experts, in, out) as (experts, out, in)."""
+    named = _PREFIXES(tensors)
+    if not any("deepstack_merger_list" in n for n in named):
+        return named
+    for name, t in named.items():
+        router = named.get(f"{name.rpartition('.experts.')[0]}.gate.weight")
+        if ".experts." not in name or t.ndim != 3 or router is None:
+            continue
+        if t.shape[1 if name.endswith("gate_up_proj") else 2] == router.shape[1]:
+            named[name] = swap(t)
+    return named
+
+
+_PREFIXES = renaming(
+    ("model.visual.", "model.visual."),
+    ("model.language_model.", "model.language_model."),
+    ("visual.", "model.visual."),
+    ("model.", "model.language_model."),
+)
+
 FAMILY = Family(
-    model_types=("qwen2_vl", "qwen2_5_vl", "qwen3_vl"),
+    model_types=tuple(_VISIONS),
     tasks=("image-text-to-text", "chat", "text-generation"),
     architectures=ARCHITECTURES,
     base_prefix="model.",
     config=Config,
     build=build,
-    rename_tensors=renaming(
-        ("model.visual.", "model.visual."),
-        ("model.language_model.", "model.language_model."),
-        ("visual.", "model.visual."),
-        ("model.", "model.language_model."),
-    ),
+    rename_tensors=_rename,
+    parts=stacked_experts(),
+    unused=lambda name, config: name.startswith("mtp."),
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.core import nn
+from rushlight.core import nn, ops
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.attention import AttentionContext
@@ -85,9 +85,14 @@ class LayerInputs(nn.Module):
         parts.per_layer_projection_norm = make_norm(own.features, spec.norm)
 
     def spread(self, ids: Tensor, x: Tensor, context: AttentionContext) -> Tensor:
-        """x, the embedding (batch, length, width); leaves the layers' inputs in the context."""
+        """x, the embedding (batch, length, width); leaves the layers' inputs in the context.
+
+        The table's rows in the place of pictures are those of a token that says nothing.
+        """
         if not self.own.features:
             return x
+        if context.pictured is not None and "blank" in context.pictured:
+            ids = ops.where(context.pictured["seen"], context.pictured["blank"], ids)
         shape = (*ids.shape, self.layers, self.own.features)
         if self.own.alone:
             told = self.ple.per_layer_model_projection(x) * self.spec.width**-0.5

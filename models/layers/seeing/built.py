@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import Any
@@ -13,7 +15,11 @@ from rushlight.models.families import families, family_of
 from rushlight.models.layers.building import each_attention
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.seeing.decoder import PictureDecoder
-from rushlight.models.layers.seeing.sight import Sight
+from rushlight.models.layers.seeing.sight import Sight, blind
+
+log = logging.getLogger("rushlight")
+# What names of tensors of towers, and of what follows them, hold.
+_SEES = re.compile("vis|image|projector|connector")
 
 
 def seeing_decoder(
@@ -29,7 +35,8 @@ def seeing_decoder(
 
     known: the family's Config of `config`. sight: what it sees by, given the description of its
     language model. change: of that description. base: where its modules are. text: a change of
-    the configuration within. FormatError for a language model that is none of the families here.
+    the configuration within. Without tensors of what sees the model reads texts only. FormatError
+    for a language model that is none of the families here.
     """
     within = language_model_of(config, families())
     if within is None:
@@ -48,6 +55,9 @@ def seeing_decoder(
             f"config.json: text_config: {kind} is no decoder, which {config['model_type']} needs"
         )
     spec = replace(decoder.spec, names=replace(decoder.spec.names, base=base))
+    if names and not any(_SEES.search(name) for name in names):
+        log.warning("%s: no tensors of what sees are there: it reads texts only", known.model_type)
+        return PictureDecoder(known, spec, blind())
     if change is not None:
         spec = change(spec)
     return PictureDecoder(known, spec, sight(spec))
@@ -95,5 +105,6 @@ LLAVA_NAMES = renaming(
     ("model.vision_tower.vision_model.", "model.vision_tower."),
     ("vision_tower.vision_model.", "model.vision_tower."),
     *((f"{name}", f"model.{name}") for name in ("vision_tower.", "multi_modal_projector.",
+                                                "vision_encoder.", "vision_projection.",
                                                 "image_newline")),
 )  # fmt: skip

@@ -66,7 +66,8 @@ class PictureDecoder(Decoder):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the decoder does, and what the checkpoint asks of pictures."""
         super().configure(files)
-        if any(name in files for name in ("preprocessor_config.json", "processor_config.json")):
+        told = any(name in files for name in ("preprocessor_config.json", "processor_config.json"))
+        if told and self.sight.parts:
             self.processor = self.sight.processor(files, self.config)
 
     def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
@@ -144,12 +145,12 @@ class PictureDecoder(Decoder):
         if not kind:
             return {}
         groups = np.zeros(seen.shape, np.int64)
-        if kind == "picture":
+        if kind != "prompt":
             begins = seen & ~np.pad(seen, ((0, 0), (1, 0)))[:, :-1]
             groups = np.where(seen, begins.cumsum(1), -1)
         for row, count in zip(groups, counts, strict=False):
             row[count:] = -1
-        name = "near" if kind == "picture" else "together"
+        name = {"picture": "near", "window": "windowed"}.get(kind, "together")
         return {name: from_numpy(groups).to(self.device)}
 
     def _placed_rows(
@@ -161,6 +162,8 @@ class PictureDecoder(Decoder):
         first, *deep = rows.split(self.spec.width, -1)
         where = from_numpy(np.ascontiguousarray(seen)).to(self.device)
         out = {"rows": first, "seen": where}
+        if self.sight.blank is not None:
+            out["blank"] = ops.full((1, 1), self.sight.blank, dtype="int64", device=self.device)
         if deep:
             out["deep"] = stack(deep) * where.unsqueeze(0).unsqueeze(3).to(first.dtype)
         return out
@@ -194,6 +197,8 @@ class PictureDecoder(Decoder):
         if not images:
             return []
         kind, processor = self.config.model_type, self.processor
+        if not self.sight.parts:
+            self.sight.look(self, {})
         if processor is None:
             raise ValueError(
                 f"{kind}: the checkpoint has no preprocessor_config.json, so its pictures cannot "

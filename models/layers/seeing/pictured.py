@@ -3,7 +3,8 @@
 rows (batch, length, width): features, where `seen` (batch, length) is true. positions (3, batch,
 length): by time, height and width, for models with sections of rotary positions. together (batch,
 length): a number that tokens share which see each other, -1 for those that see earlier ones only;
-near: the same, where a layer's window bounds what they see.
+near: the same, where a layer's window bounds what they see; windowed: the same, in no other layers
+than those with windows. blank (1, 1): the token whose inputs of layers rows have.
 deep (layers, batch, length, width): what is added after each of the first layers.
 """
 
@@ -30,9 +31,14 @@ def deepened(x: Tensor, layer: int, pictured: Mapping[str, Tensor]) -> Tensor:
     return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x.dtype)
 
 
-def groups_of(pictured: Mapping[str, Tensor] | None) -> Tensor | None:
-    """The groups of tokens that see each other, if there are any."""
-    return None if pictured is None else pictured.get("together", pictured.get("near"))
+_GROUPS = ("together", "near", "windowed")
+
+
+def sees_together(pictured: Mapping[str, Tensor] | None, window: int | None) -> bool:
+    """Whether tokens of a layer with this window see later ones of their groups."""
+    return pictured is not None and any(
+        name in pictured and (window is not None or name != "windowed") for name in _GROUPS
+    )
 
 
 def seen_together(
@@ -45,10 +51,10 @@ def seen_together(
     """Which keys each token sees, (batch, 1, length, keys): earlier ones, and those of its group.
 
     offset: (batch,), the number of keys before the first token. window: the earlier keys that are
-    seen. mask: of padding, which nothing sees. KeyError without groups.
+    seen. mask: of padding, which nothing sees. `sees_together` must be true.
     """
-    near = "near" in pictured
-    together = pictured["near" if near else "together"]
+    name = next(name for name in _GROUPS if name in pictured)
+    near, together = name != "together", pictured[name]
     length = together.shape[1]
     before = offset if isinstance(offset, int) else offset.reshape(-1, 1)
     places = ops.arange(keys, device=together.device).unsqueeze(0)

@@ -36,7 +36,8 @@ class TowerSpec:
     parts are `mlp`. window: the side of a window in patches, for layers that are not in `full`.
     table: rows of learned positions, the square of a number, which are interpolated. patch_bias: of
     the first product. late: names of the merger are Qwen3-VL's. deep: layers after which a merger
-    of its own makes rows too.
+    of its own makes rows too. biases: of queries, keys and values, of the product after attention,
+    and of the MLP. head_norms: queries and keys are normalized in each head.
     """
 
     width: int
@@ -57,6 +58,8 @@ class TowerSpec:
     patch_bias: bool = False
     late: bool = False
     deep: tuple[int, ...] = ()
+    biases: tuple[bool, bool, bool] = (True, True, True)
+    head_norms: bool = False
     eps: float = 1e-6
     theta: float = 10000.0
 
@@ -81,12 +84,26 @@ class QwenTower(nn.Module):
         put_parameter(self, "patch_embed.proj.weight", spec.width, spec.channels, *spec.patch)
         if spec.patch_bias:
             put_parameter(self, "patch_embed.proj.bias", spec.width)
-        if spec.table:
-            self.pos_embed = nn.Embedding(spec.table, spec.width)
         self.blocks = nn.ModuleList(_Block(spec) for _ in range(spec.layers))
-        self.merger = _LateMerger(spec, False) if spec.late else _Merger(spec)
+        self._surround()
         if spec.deep:
             self.deepstack_merger_list = nn.ModuleList(_LateMerger(spec, True) for _ in spec.deep)
+
+    def _surround(self) -> None:
+        """Make what comes before and after the blocks."""
+        spec = self.spec
+        if spec.table:
+            self.pos_embed = nn.Embedding(spec.table, spec.width)
+        self.merger = _LateMerger(spec, False) if spec.late else _Merger(spec)
+
+    def _before(self, x: Tensor, grids: Sequence[Grid]) -> Tensor:
+        """Patches with their positions."""
+        return x + self._learned(grids).to(x.dtype) if self.spec.table else x
+
+    def _after(self, x: Tensor) -> Tensor:
+        """The rows that the last patches make."""
+        out: Tensor = self.merger(x)
+        return out
 
     def forward(self, pixels: Tensor, grids: Sequence[Grid]) -> Tensor:
         """grids: (time, height, width) of each picture in patches.
@@ -103,9 +120,8 @@ class QwenTower(nn.Module):
         proj: Any = self.get_submodule("patch_embed.proj")
         weight = proj.weight.reshape(spec.width, -1)
         x = ops.linear(pixels.to(weight.dtype), weight, proj.bias if spec.patch_bias else None)
-        if spec.table:
-            x = x + self._learned(grids).to(x.dtype)
-        places = np.concatenate([_places(grid, spec.merge) for grid in grids])
+        x = self._before(x, grids)
+        places = np.concatenate([patch_places(grid, spec.merge) for grid in grids])
         frames = [h * w for t, h, w in grids for _ in range(t)]
         order, windows = None, frames
         if spec.window:
@@ -118,7 +134,7 @@ class QwenTower(nn.Module):
             x = block(x, angles, frames if not spec.window or i in spec.full else windows)
             if i in spec.deep:
                 deep.append(self.deepstack_merger_list[spec.deep.index(i)](x))
-        rows: Tensor = self.merger(x)
+        rows = self._after(x)
         if order is not None:
             rows = rows.index_select(0, from_numpy(np.argsort(order)).to(rows.device))
         return cat([rows, *deep], 1) if deep else rows
@@ -156,12 +172,14 @@ class _Block(nn.Module):
         self.spec = spec
         kind = NormSpec("rms" if spec.norm == "rms" else "layer", spec.eps)
         self.norm1, self.norm2 = (make_norm(spec.width, kind) for _ in range(2))
-        put(self, "attn.qkv", nn.Linear(spec.width, 3 * spec.width))
-        put(self, "attn.proj", nn.Linear(spec.width, spec.width))
+        put(self, "attn.qkv", nn.Linear(spec.width, 3 * spec.width, spec.biases[0]))
+        put(self, "attn.proj", nn.Linear(spec.width, spec.width, spec.biases[1]))
+        for name in ("attn.q_norm", "attn.k_norm") if spec.head_norms else ():
+            put(self, name, nn.RMSNorm(spec.width // spec.heads, spec.eps))
         names = ("gate_proj", "up_proj", "down_proj") if spec.gated else spec.mlp
         for name in names[:-1]:
-            put(self, f"mlp.{name}", nn.Linear(spec.width, spec.inner))
-        put(self, f"mlp.{names[-1]}", nn.Linear(spec.inner, spec.width))
+            put(self, f"mlp.{name}", nn.Linear(spec.width, spec.inner, spec.biases[2]))
+        put(self, f"mlp.{names[-1]}", nn.Linear(spec.inner, spec.width, spec.biases[2]))
 
     def forward(self, x: Tensor, angles: tuple[Tensor, Tensor], runs: Sequence[int]) -> Tensor:
         spec = self.spec
@@ -169,6 +187,8 @@ class _Block(nn.Module):
         mlp: Any = self.get_submodule("mlp")
         heads = attn.qkv(self.norm1(x)).reshape(x.shape[0], 3, spec.heads, -1)
         q, k, v = (heads[:, i].transpose(0, 1).unsqueeze(0) for i in range(3))
+        if spec.head_norms:
+            q, k = self.attn.q_norm(q), self.attn.k_norm(k)
         q, k = (ops.rope(y, *angles, interleaved=False) for y in (q, k))
         seen = attention_in_runs(q, k, v, runs)
         x = x + attn.proj(seen.transpose(1, 2).reshape(x.shape[0], -1))
@@ -257,7 +277,7 @@ def _merged_order(
     return np.tile(blocks.reshape(-1), time)
 
 
-def _places(grid: Grid, merge: int) -> Ints:
+def patch_places(grid: Grid, merge: int) -> Ints:
     """(patches, 2): the row and the column of each patch, in their order."""
     time, tall, wide = grid
     rows, columns = np.indices((tall, wide))

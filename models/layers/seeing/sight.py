@@ -38,9 +38,10 @@ class Sight:
     by their paths, or the sizes of parameters. look: makes rows of the inputs. processor: (small
     files, config.json) -> the checkpoint's processor. deep: the number of layers after which more
     is added to the rows. together: which tokens see each other: none, those of a "picture" (within
-    a layer's window, if it has one), or the whole "prompt". framed: (text, number of pictures) ->
-    the text of a prompt as the reference's processor frames it, which adds no special tokens then;
-    special: whether the tokenizer adds them otherwise. sections: whether positions are by time,
+    a layer's window, if it has one), those in layers with a "window" alone, or the whole "prompt".
+    blank: the token that inputs of layers are of in the place of rows, if there are such inputs.
+    framed: (text, number of pictures) -> the text of a prompt as the reference's processor frames
+    it, which adds no special tokens then; special: whether the tokenizer adds them otherwise. sections: whether positions are by time,
     height and width; a picture moves those after it by the larger side of its grid. merge: how many
     patches each side of a row has, where the model's input image_grid_thw counts patches. scale:
     what the numbers of boxes in answers count.
@@ -52,7 +53,8 @@ class Sight:
     look: Look
     processor: Callable[[Mapping[str, bytes], Any], PictureProcessor]
     deep: int = 0
-    together: Literal["", "picture", "prompt"] = ""
+    together: Literal["", "picture", "window", "prompt"] = ""
+    blank: int | None = None
     framed: Callable[[str, int], str] | None = None
     special: bool = True
     sections: bool = False
@@ -65,3 +67,12 @@ def grids_of(value: Any) -> list[tuple[int, int, int]]:
     """The (time, height, width) of each picture, of a tensor or an array (pictures, 3)."""
     rows: Sequence[Sequence[int]] = value.tolist()
     return [(int(t), int(h), int(w)) for t, h, w in rows]
+
+
+def blind() -> Sight:
+    """What a checkpoint sees by that has no tensors of a tower: nothing."""
+
+    def nothing(*given: Any) -> Any:
+        raise ValueError("the checkpoint has no tensors of what sees; it reads texts only")
+
+    return Sight(-1, "<image>", {}, nothing, nothing)

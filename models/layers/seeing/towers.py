@@ -51,7 +51,7 @@ class TowerNames:
 @dataclass(frozen=True)
 class TowerSpec:
     """A tower. places: how a picture's positions come of the table: as it is ("table"), by the
-    nearest of its places ("nearest"), interpolated ("resized"), or by rotation ("rotary").
+    nearest of its places ("nearest"), interpolated ("resized"; "stretched": without averaging), or by Pixtral's rotation ("rotary").
 
     flat: pixels are patches already. head: SigLIP's, which is kept and not read.
     """
@@ -62,7 +62,7 @@ class TowerSpec:
     patch: tuple[int, int]
     channels: int = 3
     names: TowerNames = TowerNames()
-    places: Literal["table", "nearest", "resized", "rotary"] = "table"
+    places: Literal["table", "nearest", "resized", "stretched", "rotary"] = "table"
     flat: bool = False
     patch_bias: bool = True
     head: bool = False
@@ -128,6 +128,8 @@ class Tower(nn.Module):
             tables = self._rotations(grid, x)
         elif names.positions:
             x = x + self._placed(grid).to(x.dtype)
+            if spec.layer.rotary is not None:
+                tables = spec.layer.rotary.tables(grid, 0, x)
         x = self.get_submodule(names.before)(x) if names.before else x
         states = [x]
         for layer in list(self.get_submodule(names.layers).children())[:depth]:
@@ -169,16 +171,18 @@ class Tower(nn.Module):
         spec = self.spec
         found: Any = self._parameter(spec.names.positions)
         table: Tensor = found.weight if isinstance(found, nn.Module) else found[0]
-        if spec.places == "table" or (spec.places == "resized" and grid == spec.grid):
+        stretches = spec.places in ("resized", "stretched")
+        if spec.places == "table" or (stretches and grid == spec.grid):
             if grid != spec.grid:
                 raise ValueError(
                     f"pixels make {grid[0]} x {grid[1]} patches, but the tower takes "
                     f"{spec.grid[0]} x {spec.grid[1]}"
                 )
             return table
-        if spec.places == "resized":
+        if stretches:
             square = table.reshape(1, *spec.grid, -1).permute(0, 3, 1, 2).float()
-            resized = interpolate(square, size=grid, mode="bilinear", antialias=True)
+            smooth = spec.places == "resized"
+            resized = interpolate(square, size=grid, mode="bilinear", antialias=smooth)
             return resized.permute(0, 2, 3, 1).reshape(grid[0] * grid[1], -1)
         side = spec.grid[0]
         edges = np.arange(1 / side, 1.0, 1 / side).astype(np.float32)
@@ -278,6 +282,8 @@ class PixtralVision:
     rope_parameters: Any = None
     rope_theta: float | None = None
     model_type: str = "pixtral"
+
+    neutral = {"rope_scaling": (None,)}
 
 
 def _plain(c: Any) -> TowerSpec:

@@ -1,10 +1,10 @@
-"""A row of Mistral Small 3.1."""
+"""Rows of Mistral Small 3.1 and LightOnOCR."""
 
 from __future__ import annotations
 
 from typing import Any
 
-SPECIAL = ("[IMG]", "[IMG_BREAK]", "[IMG_END]")
+SPECIAL = ("[IMG]", "[IMG_BREAK]", "[IMG_END]", "<|image_pad|>")
 
 
 def rows(t: Any) -> dict[str, Any]:
@@ -22,5 +22,16 @@ def rows(t: Any) -> dict[str, Any]:
             ("PixtralImageProcessorPil", {"size": {"longest_edge": 40}, "patch_size": 4}),
             ("PixtralProcessor", {"patch_size": 4, "spatial_merge_size": 2}),
             "See [IMG] and [IMG].", ((30, 40), (50, 21)),
+        ),
+        "lighton_ocr": t.Row(
+            "LightOnOcrForConditionalGeneration",
+            {"model_type": "lighton_ocr", "text_config": {**t.TEXT, "model_type": "qwen3"},
+             "vision_config": tower, "image_token_id": 259},
+            SPECIAL,
+            ("PixtralImageProcessorPil", {"size": {"longest_edge": 40}, "patch_size": 8}),
+            ("LightOnOcrProcessor", {"patch_size": 4, "spatial_merge_size": 2}),
+            "<|image_pad|>Read! <|image_pad|>", ((30, 40), (50, 21)),
+            {"image_token": "<|image_pad|>", "image_break_token": "[IMG_BREAK]",
+             "image_end_token": "[IMG_END]"},
         ),
     }  # fmt: skip
