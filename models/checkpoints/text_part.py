@@ -27,7 +27,7 @@ WHOLE = {
     "qianfan_ocr": ("qwen3", False), "qwen3_vl": ("qwen3_vl_text", False),
     "qwen2_vl": ("qwen2_vl_text", False), "qwen2_5_vl": ("qwen2_5_vl_text", False),
     "qwen3_5": ("qwen3_5_text", False), "qwen3_5_moe": ("qwen3_5_moe_text", False),
-    "lfm3_vl": ("lfm3", True),
+    "lfm3_vl": ("lfm3", True), "blip-2": ("opt", False), "instructblip": ("opt", False),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),

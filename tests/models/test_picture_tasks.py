@@ -52,3 +52,15 @@ def test_questions_about_pages() -> None:
     plain = rl.pipeline("document-question-answering", captions.model("nougat"))
     with pytest.raises(ValueError, match="has no <s_docvqa>"):
         plain(captions.images("nougat")[0], question="What?")
+
+
+def test_captions_by_a_decoder() -> None:
+    pipe = rl.pipeline("image-to-text", captions.model("blip_2"), max_new_tokens=6)
+    images = captions.images("blip_2")
+    one, rows = pipe(images[0], prompt="A"), pipe(images, prompt="A")
+    assert rows[0] == one and {*one[0]} == {"generated_text"}
+    assert "".join(pipe.stream(images[0], prompt="A")).strip() == one[0]["generated_text"]
+    with pytest.raises(ValueError, match="num_beams is 3"):
+        pipe(images[0], num_beams=3)
+    ask = rl.pipeline("visual-question-answering", captions.model("instructblip"))
+    assert {*ask(images[0], question="What?", max_new_tokens=3)[0]} == {"answer"}

@@ -16,17 +16,23 @@ from transformers.models.florence2.processing_florence2 import (
 
 BOX, TWO = "<loc_5><loc_20><loc_999><loc_333>", "<loc_1><loc_2><loc_3><loc_4>"
 CASES = {
-    "<OD>": [f"</s><s>car{BOX}{TWO}a caf\u00e9 <od>{BOX}</s>", "<s>nothing</s>", f"cat{BOX}<loc_7>"],
+    "<OD>": [
+        f"</s><s>car{BOX}{TWO}a caf\u00e9 <od>{BOX}</s>",
+        "<s>nothing</s>",
+        f"cat{BOX}<loc_7>",
+    ],
     "<DENSE_REGION_CAPTION>": [f"<s>a red car{BOX}two men{TWO}</s>"],
     "<REGION_PROPOSAL>": [f"<s>{BOX}{TWO}</s>"],
     "<CAPTION_TO_PHRASE_GROUNDING>": [f"<s>the image{BOX}A dog{BOX}{TWO}</s>"],
     "<OCR_WITH_REGION>": [f"<s>HELLO{BOX}{TWO} there{TWO}<loc_9><loc_2><loc_9><loc_99></s>"],
     "<REFERRING_EXPRESSION_SEGMENTATION>": [
-        f"<s>{BOX}{TWO}<sep>{TWO}<loc_77></s>", f"<s><poly>{BOX}{TWO}</poly><poly>{TWO}</poly></s>",
+        f"<s>{BOX}{TWO}<sep>{TWO}<loc_77></s>",
+        f"<s><poly>{BOX}{TWO}</poly><poly>{TWO}</poly></s>",
     ],
     "<REGION_TO_SEGMENTATION>": [f"<s>{BOX}{TWO}</s>"],
     "<OPEN_VOCABULARY_DETECTION>": [
-        f"<s>car{BOX}</s>", f"<s>car<poly>{BOX}{TWO}</poly>cat<poly>{TWO}</poly></s>",
+        f"<s>car{BOX}</s>",
+        f"<s>car<poly>{BOX}{TWO}</poly>cat<poly>{TWO}</poly></s>",
     ],
     "<CAPTION>": ["</s><s>A car.</s>"],
 }

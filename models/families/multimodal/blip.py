@@ -18,10 +18,8 @@ from rushlight.models.generation.search.memory import Memory
 from rushlight.models.image.files import Pixels
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.seeing.captions import PictureSource, PictureWriter
-from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec
 from rushlight.models.layers.seq2seq.stacks import StackContext
 from rushlight.models.layers.seq2seq.two_models import HeadOfWords, decoder_of
 from rushlight.models.layers.vision.transformer import CLIP_NAMES, LayerSpec

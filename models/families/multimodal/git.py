@@ -88,7 +88,9 @@ class Git(Stacked, Captioner):
         table = f"{self.spec.encoder.names.embedding}.weight"
         tied = c.tie_word_embeddings
         self.duplicates = {"output.weight": table} if tied else {}
-        self.output: Any = HeadBias(c.vocab_size) if tied else nn.Linear(c.hidden_size, c.vocab_size)
+        self.output: Any = (
+            HeadBias(c.vocab_size) if tied else nn.Linear(c.hidden_size, c.vocab_size)
+        )
 
     @nn.layers_on("meta")
     def untie(self, name: str) -> dict[str, str]:
@@ -147,9 +149,7 @@ class Git(Stacked, Captioner):
         table: Any = self.get_submodule(self.spec.encoder.names.embedding)
         return ops.linear(x, getattr(self.output, "weight", table.weight), self.output.bias)
 
-    def forward(
-        self, pixels: Tensor, ids: Tensor, attention_mask: Tensor | None = None
-    ) -> Tensor:
+    def forward(self, pixels: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, length, vocab) of pixels (batch, 3, height, width) and ids.
 
         attention_mask (batch, length) of `ids`: false or zero for padding.

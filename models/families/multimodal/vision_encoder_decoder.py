@@ -250,4 +250,3 @@ FAMILY = Family(
     parts=_gpt2_parts(),
     unused=lambda name, _: name.endswith(".relative_position_index"),
 )
-

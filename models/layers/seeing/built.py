@@ -22,19 +22,20 @@ def seeing_decoder(
     known: Any,
     sight: Callable[[DecoderSpec], Sight],
     change: Callable[[DecoderSpec], DecoderSpec] | None = None,
+    kind: type[PictureDecoder] = PictureDecoder,
 ) -> PictureDecoder:
     """The model of a checkpoint of texts with pictures, on the meta device.
 
     known: the family's Config of `config`. sight: what it sees by, given the description of its
-    language model. change: of that description. FormatError for a language model that is none of
-    the families here.
+    language model. change: of that description. kind: the class of the model. FormatError for a
+    language model that is none of the families here.
     """
     text = language_model_of(config, families())
     if text is None:
         inner = config.get("text_config")
-        kind = inner.get("model_type") if isinstance(inner, Mapping) else None
+        named = inner.get("model_type") if isinstance(inner, Mapping) else None
         raise FormatError(
-            f"config.json: text_config: model_type {brief(kind)} is not supported in a model of "
+            f"config.json: text_config: model_type {brief(named)} is not supported in a model of "
             f"texts with pictures ({config['model_type']})"
         )
     text.pop("architectures", None)
@@ -49,7 +50,7 @@ def seeing_decoder(
     spec = replace(decoder.spec, names=replace(decoder.spec.names, base="model.language_model"))
     if change is not None:
         spec = change(spec)
-    return PictureDecoder(known, spec, sight(spec))
+    return kind(known, spec, sight(spec))
 
 
 def by_sections(spec: DecoderSpec, sections: Any, alternating: bool = False) -> DecoderSpec:

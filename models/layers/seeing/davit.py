@@ -67,7 +67,10 @@ class _Block(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         """(batch, width, height, width of the map) -> the same."""
         net: Any = self
-        for conv, norm, part in ((net.conv1, net.norm1, self._attend), (net.conv2, net.norm2, None)):
+        for conv, norm, part in (
+            (net.conv1, net.norm1, self._attend),
+            (net.conv2, net.norm2, None),
+        ):
             x = (conv(x) + x).permute(0, 2, 3, 1)
             y = norm(x)
             if part is None:
