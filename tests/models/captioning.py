@@ -33,7 +33,7 @@ class Row:
     the processor of pictures. text: beside each picture. special: the texts of special tokens,
     whose ids begin at 256. search: options of every search. ids: tokens that the decoder is asked
     of. read: how the reference takes the text: "begin", "decode" (with a decoder alone), "encode",
-    "prompt" (which has the pictures' places), or not at all. given: whether the reference is given `search`, which is else in config.json. sizes: height and
+    "choose", "prompt" (which has the pictures' places), or not at all. given: whether the reference is given `search`, which is else in config.json. sizes: height and
     width of each picture. whole: processor_config.json. spoken: what the text stands for.
     """
 

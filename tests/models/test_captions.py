@@ -27,7 +27,8 @@ _spec.loader.exec_module(table)
 ROWS = table.rows()
 IDS = [[256, 70, 3, 111, 42], [256, 9, 10, 11, 12]]
 PROMPTS = [name for name, row in ROWS.items() if row.read == "prompt"]
-SOURCES = [name for name in ROWS if name not in PROMPTS]
+CHOOSERS = [name for name, row in ROWS.items() if row.read == "choose"]
+SOURCES = [name for name in ROWS if name not in PROMPTS + CHOOSERS]
 WRITE = [name for name in SOURCES if "Retrieval" not in ROWS[name].kind]
 ALIASES = {"pixel_values": "pixels", "flattened_patches": "pixels", "attention_mask": "mask"}
 
@@ -167,3 +168,16 @@ def test_prompts_agree(name: str) -> None:
         ids = [t.id for t in m.tokens(prompt, max_new_tokens=8, temperature=0)]
         m.eos_ids = ends
         assert ids == wanted
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_choices_agree(name: str) -> None:
+    """The scores of answers to choose from."""
+    golden, m = load_safetensors(DATA / f"{name}.safetensors"), model(name)
+    (image,), pixels = images(name), golden["input:pixel_values"].numpy().astype(np.float32)
+    own = m.processor.one(image)
+    np.testing.assert_allclose(own, pixels[0], rtol=2e-3, atol=1.1 / 255 / 0.5)
+    with rl.no_grad():
+        close(m(golden["ids"], rl.tensor(pixels)).numpy(), golden["logits"].numpy())
+    rows = rl.pipeline("visual-question-answering", m)(image, question="How many?", top_k=2)
+    assert [{*row} for row in rows] == [{"score", "answer"}] * 2

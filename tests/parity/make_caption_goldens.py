@@ -96,7 +96,7 @@ def make(name: str) -> None:
     if getattr(model, "qformer", None) is not None and "Instruct" in row.kind:
         asked = tokenizer(row.text, return_tensors="pt").input_ids
         told["qformer_input_ids"] = asked.expand(len(images), -1)
-    if row.read in ("encode", "prompt"):
+    if row.read in ("encode", "prompt", "choose"):
         out["ids"] = text
         told["input_ids"] = text.expand(len(images), -1)
     ids = "input_ids" if row.read == "decode" else "decoder_input_ids"
@@ -104,7 +104,9 @@ def make(name: str) -> None:
     if row.read in ("begin", "decode") and text is not None:
         started = {ids: text.expand(len(images), -1)}
     with torch.no_grad():
-        if not hasattr(model, "generate"):
+        if row.read == "choose":
+            out["logits"] = model(**told).logits
+        elif not hasattr(model, "generate"):
             scored = model(**told), model(**told, use_itm_head=False)
             out["match"], out["cosine"] = (s.itm_score for s in scored)
         elif row.read == "prompt":
