@@ -11,7 +11,8 @@ import pytest
 
 import rushlight as rl
 
-_spec = importlib.util.spec_from_file_location("caption_rows", Path(__file__).parent / "test_captions.py")  # fmt: skip
+_file = Path(__file__).parent / "test_captions.py"
+_spec = importlib.util.spec_from_file_location("caption_rows", _file)
 assert _spec is not None and _spec.loader is not None
 captions: Any = importlib.util.module_from_spec(_spec)
 sys.modules["caption_rows"] = captions
@@ -24,7 +25,8 @@ def test_captions() -> None:
     (one,), rows = pipe(images[0]), pipe(images)
     assert {*one} == {"generated_text"} and rows[0] == [one] and len(rows) == 2
     assert "".join(pipe.stream(images[0])).strip() == one["generated_text"]
-    assert "".join(pipe.stream(images[0], num_beams=2)) == pipe(images[0], num_beams=2)[0]["generated_text"]  # fmt: skip
+    (beams,) = pipe(images[0], num_beams=2)
+    assert "".join(pipe.stream(images[0], num_beams=2)) == beams["generated_text"]
     begun = pipe(images[0], prompt="A boat x")[0]["generated_text"]
     assert begun != one["generated_text"]
     assert len(pipe(images[0], num_beams=3, num_return_sequences=2)) == 2

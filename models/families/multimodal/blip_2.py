@@ -38,6 +38,10 @@ from rushlight.models.small_files import find_tokenizer
 
 ARCHITECTURES = ("Blip2ForConditionalGeneration", "InstructBlipForConditionalGeneration")
 _WORDS = "qformer_tokenizer/"  # where the tokenizer of a Q-Former that reads texts is
+_UNREAD: dict[str, tuple[Any, ...]] = {
+    "embedding_size": (),
+    "use_decoder_only_language_model": (True, False),
+}
 
 
 @dataclass
@@ -52,6 +56,7 @@ class Vision(BlipVision):
     patch_size: Any = 14
     layer_norm_eps: float = 1e-6
     model_type: str = "blip_2_vision_model"
+    neutral = BlipVision.neutral | _UNREAD
 
 
 @dataclass
@@ -69,7 +74,7 @@ class Queries:
     cross_attention_frequency: int = 2
     use_qformer_text_input: bool = False
     model_type: str = "blip_2_qformer"
-    neutral = {"encoder_hidden_size": ()}  # that of vision_config
+    neutral = {"encoder_hidden_size": ()} | _UNREAD  # that of vision_config
 
 
 @dataclass
@@ -87,8 +92,7 @@ class Config:
         "image_text_hidden_size": (),
         "tie_word_embeddings": (),
         "is_encoder_decoder": (True, False),
-        "use_decoder_only_language_model": (True, False),
-    }
+    } | _UNREAD
 
 
 class Eye:

@@ -51,7 +51,7 @@ class Config:
     qkv_bias: bool = True
     model_type: str = "vilt"
     # Of a picture with more patches transformers draws some at random.
-    neutral = {"max_image_length": (-1,), "num_images": ()}
+    neutral = {"max_image_length": (-1,), "num_images": (), "embedding_size": ()}
 
 
 @dataclass(frozen=True)

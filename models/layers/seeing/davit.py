@@ -1,4 +1,4 @@
-"""DaViT (Ding et al., 2022): attention within windows and between channels, as Florence-2 has it."""
+"""DaViT (Ding et al., 2022): attention within windows and between channels, for Florence-2."""
 
 from __future__ import annotations
 

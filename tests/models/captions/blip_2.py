@@ -80,5 +80,7 @@ def rows(t: Any) -> dict[str, Any]:
                       vision={"qkv_bias": False}),
         "blip_2_t5": row("Blip2", t5, "encode", "What is it?", cross_attention_frequency=1),
         "instructblip": row("InstructBlip", llama, "prompt", "Describe it.", hidden_act="relu"),
-        "instructblip_t5": row("InstructBlip", {**t5, "feed_forward_proj": "relu"}, "encode", "x y"),
+        "instructblip_t5": row(
+            "InstructBlip", {**t5, "feed_forward_proj": "relu"}, "encode", "x y"
+        ),
     }  # fmt: skip
