@@ -100,7 +100,7 @@ class Seq2SeqLM(Model):
     ) -> tuple[Tensor, ...]:
         """What `memory_of` reads of sources, on the device: ids and mask (batch, width).
 
-        `pad` is the token that fills them up.
+        `rows` are their ids, `pad` is the token that fills them up. It raises nothing itself.
         """
         ids, mask = np.full((len(rows), width), pad, np.int64), np.zeros((len(rows), width), bool)
         for i, row in enumerate(rows):

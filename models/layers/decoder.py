@@ -258,8 +258,8 @@ class Decoder(SentenceEncoder, CausalLM):
 
         context: what the attention of every layer shares. It raises nothing itself.
         """
-        x, pictured = self._embedded(ids, positions), context.pictured
-        x = x if pictured is None else replaced(x, pictured)
+        pictured = context.pictured
+        x = self._embedded(ids, positions, pictured)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
         for i, layer in enumerate(self._part(self.spec.names.layers)):
             x = layer(x, context)
@@ -288,13 +288,16 @@ class Decoder(SentenceEncoder, CausalLM):
     def _part(self, name: str) -> Any:
         return self.get_submodule(f"{self.spec.names.base}.{name}")
 
-    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
-        # (batch, length) -> (batch, length, width)
+    def _embedded(
+        self, ids: Tensor, positions: Tensor, pictured: Mapping[str, Tensor] | None = None
+    ) -> Tensor:
+        # (batch, length) -> (batch, length, width); what is learned of positions pictures get, too
         spec, names = self.spec, self.spec.names
         x: Tensor = self._part(names.embedding)(ids)
         x = x if spec.embedding_scale == 1 else x * spec.embedding_scale
         if spec.embedding_width not in (None, spec.width):
             x = self._part(names.project_in)(x)
+        x = x if pictured is None else replaced(x, pictured)
         if spec.learned_positions:
             x = x + self._part(names.positions)(positions + spec.positions_offset)
         if spec.waves is not None:

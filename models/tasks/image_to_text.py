@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from typing import Any
 
+from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.options import chosen
 from rushlight.models.generation.steps import Token
 from rushlight.models.image.files import load_all
@@ -16,6 +18,8 @@ SIZE = Option("batch_size", "int", 8, "Images computed at a time.", least=1)
 
 def written(model: Any, pairs: Sequence[tuple[Any, str]], options: Mapping[str, Any]) -> Run:
     """The answers `Found` to each pair of pixels and a text: yields tokens of a single one."""
+    if hasattr(model, "picture_prompt"):
+        return (yield from continued(model, pairs, options))
     asked = {o.name: options[o.name] for o in SEARCH if options[o.name] is not None}
     ready = [model.source_ids(pair) for pair in pairs]
     by_kind: dict[Any, list[int]] = {}
@@ -37,7 +41,50 @@ def written(model: Any, pairs: Sequence[tuple[Any, str]], options: Mapping[str, 
         best = found[0][0]  # whose text did not come on the way
         last = best.ids[-1] if best.ids else -1
         reason = "eos" if last in settled.ends else "length"
-        yield Token(last, model.text_of(best), best.score, reason)
+        yield Token(last, text_of(model, best), best.score, reason)
+    return found
+
+
+def text_of(model: Any, found: Found) -> str:
+    """The text of an answer, without special tokens; empty without a tokenizer."""
+    tokenizer = model.tokenizer
+    return "" if tokenizer is None else str(tokenizer.decode(found.ids)).strip()
+
+
+def continued(model: Any, pairs: Sequence[tuple[Any, str]], options: Mapping[str, Any]) -> Run:
+    """`written` by a decoder that reads pictures among its tokens: no beams, one answer each."""
+    for name in ("num_beams", "num_return_sequences"):
+        if (options[name] or 1) > 1:
+            raise ValueError(
+                f"{TASK.name}: {name} is {options[name]}; {model.config.model_type} is a decoder, "
+                "which writes one answer; leave it out"
+            )
+    draws = {name: options[name] for name in ("temperature", "top_k", "top_p", "seed")}
+    asked = {name: value for name, value in draws.items() if value is not None}
+    asked = asked if options["do_sample"] else {"temperature": 0}
+    for name in ("max_new_tokens", "repetition_penalty", "cache_type", "linear"):
+        if options[name] is not None:
+            asked[name] = options[name]
+    found = []
+    for done, (image, text) in enumerate(pairs):
+        ids, logs = list[int](), 0.0
+        prompt = model.picture_prompt(text, image)
+        with closing(model.steps(prompt, **asked)) as steps:
+            sent = None
+            while True:
+                try:
+                    item = steps.send(sent)
+                except StopIteration:
+                    break
+                if isinstance(item, Token):
+                    ids, logs = [*ids, item.id], logs + item.logprob
+                    if len(pairs) > 1:
+                        sent = None
+                        continue
+                sent = yield item
+        found.append([Found(ids, logs)])
+        if len(pairs) > 1:
+            yield Progress("write", done + 1, len(pairs))
     return found
 
 
@@ -51,7 +98,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     found = yield from written(model, [(image, prompt) for image in pixels], options)
     rows = []
     for image, answers in zip(pixels, found, strict=True):
-        row = [{"generated_text": model.text_of(answer)} for answer in answers]
+        row = [{"generated_text": text_of(model, answer)} for answer in answers]
         if hasattr(model, "answer"):
             for said, answer in zip(row, answers, strict=True):
                 said |= model.answer(answer.ids, prompt, image.shape[:2])

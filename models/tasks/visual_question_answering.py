@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.models.image.files import load_all
-from rushlight.models.tasks.image_to_text import SIZE, written
+from rushlight.models.tasks.image_to_text import SIZE, text_of, written
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 from rushlight.models.tasks.text2text_generation import SEARCH
 
@@ -32,7 +32,7 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     if not hasattr(model, "choose"):
         search = {**options, "top_k": None}  # here it is of answers
         found = yield from written(model, [(image, question) for image in pixels], search)
-        rows = [[{"answer": model.text_of(answer)} for answer in answers] for answers in found]
+        rows = [[{"answer": text_of(model, answer)} for answer in answers] for answers in found]
         return rows if isinstance(images, list | tuple) else rows[0]
     for image in pixels:  # of sizes of their own
         scores = np.asarray((yield model.choose(image, question).readback()))[0]

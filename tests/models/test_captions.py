@@ -26,6 +26,10 @@ sys.modules["captioning"] = table
 _spec.loader.exec_module(table)
 ROWS = table.rows()
 IDS = [[256, 70, 3, 111, 42], [256, 9, 10, 11, 12]]
+PROMPTS = [name for name, row in ROWS.items() if row.read == "prompt"]
+CHOOSERS = [name for name, row in ROWS.items() if row.read == "choose"]
+SOURCES = [name for name in ROWS if name not in PROMPTS + CHOOSERS]
+WRITE = [name for name in SOURCES if "Retrieval" not in ROWS[name].kind]
 ALIASES = {"pixel_values": "pixels", "flattened_patches": "pixels", "attention_mask": "mask"}
 
 
@@ -40,6 +44,7 @@ def files_of(name: str) -> dict[str, bytes]:
         "preprocessor_config.json": json.dumps(pictures).encode(),
         "processor_config.json": json.dumps(row.whole).encode(),
         "tokenizer.json": table.SEEING.tokenizer_json(row.special),
+        "qformer_tokenizer/tokenizer.json": table.SEEING.tokenizer_json(row.special),
     }
 
 
@@ -75,7 +80,7 @@ def close(values: Any, wanted: Any, share: float = 1e-4) -> None:
     np.testing.assert_allclose(values / largest, wanted / largest, rtol=0, atol=share)
 
 
-@pytest.mark.parametrize("name", ROWS)
+@pytest.mark.parametrize("name", SOURCES)
 def test_inputs_agree(name: str) -> None:
     golden, m = load_safetensors(DATA / f"{name}.safetensors"), model(name)
     made = sources(m, name, exact=False)
@@ -90,9 +95,6 @@ def test_inputs_agree(name: str) -> None:
             np.testing.assert_allclose(values, wanted, rtol=2e-3, atol=step)
     if "ids" in golden:
         assert list(made[0]) == golden["ids"].numpy()[0].tolist()
-
-
-WRITE = [name for name, row in ROWS.items() if "Retrieval" not in row.kind]
 
 
 @pytest.mark.parametrize("name", WRITE)
@@ -144,3 +146,38 @@ def test_places_in_answers() -> None:
 def test_no_answer_without_a_question() -> None:
     with pytest.raises(ValueError, match="a text beside the picture is missing"):
         model("blip_answer").source_ids(images("blip_answer")[0])
+
+
+@pytest.mark.parametrize("name", PROMPTS)
+def test_prompts_agree(name: str) -> None:
+    """Decoders that read pictures among their tokens: ids, logits and answers."""
+    golden, m = load_safetensors(DATA / f"{name}.safetensors"), model(name)
+    pixels = golden["input:pixel_values"].numpy().astype(np.float32)
+    for i, image in enumerate(images(name)):
+        prompt = m.picture_prompt(ROWS[name].text, image)
+        assert prompt.ids == golden["ids"].numpy()[0].tolist()
+        inputs = prompt.inputs()
+        own = inputs["pixels"].numpy()
+        np.testing.assert_allclose(own, pixels[i : i + 1], rtol=2e-3, atol=1.1 / 255 / 0.22)
+        prompt.pictures[0].inputs["pixels"] = pixels[i : i + 1]
+        with rl.no_grad():
+            logits = m(rl.tensor([prompt.ids]), **prompt.inputs())
+        close(logits.numpy()[:, :, ::5], golden["logits"].numpy()[i : i + 1])
+        wanted = golden["greedy"].numpy()[i].tolist()[-8:]
+        ends, m.eos_ids = m.eos_ids, frozenset()
+        ids = [t.id for t in m.tokens(prompt, max_new_tokens=8, temperature=0)]
+        m.eos_ids = ends
+        assert ids == wanted
+
+
+@pytest.mark.parametrize("name", CHOOSERS)
+def test_choices_agree(name: str) -> None:
+    """The scores of answers to choose from."""
+    golden, m = load_safetensors(DATA / f"{name}.safetensors"), model(name)
+    (image,), pixels = images(name), golden["input:pixel_values"].numpy().astype(np.float32)
+    own = m.processor.one(image)
+    np.testing.assert_allclose(own, pixels[0], rtol=2e-3, atol=1.1 / 255 / 0.5)
+    with rl.no_grad():
+        close(m(golden["ids"], rl.tensor(pixels)).numpy(), golden["logits"].numpy())
+    rows = rl.pipeline("visual-question-answering", m)(image, question="How many?", top_k=2)
+    assert [{*row} for row in rows] == [{"score", "answer"}] * 2

@@ -11,7 +11,8 @@ import pytest
 
 import rushlight as rl
 
-_spec = importlib.util.spec_from_file_location("caption_rows", Path(__file__).parent / "test_captions.py")  # fmt: skip
+_file = Path(__file__).parent / "test_captions.py"
+_spec = importlib.util.spec_from_file_location("caption_rows", _file)
 assert _spec is not None and _spec.loader is not None
 captions: Any = importlib.util.module_from_spec(_spec)
 sys.modules["caption_rows"] = captions
@@ -24,7 +25,8 @@ def test_captions() -> None:
     (one,), rows = pipe(images[0]), pipe(images)
     assert {*one} == {"generated_text"} and rows[0] == [one] and len(rows) == 2
     assert "".join(pipe.stream(images[0])).strip() == one["generated_text"]
-    assert "".join(pipe.stream(images[0], num_beams=2)) == pipe(images[0], num_beams=2)[0]["generated_text"]  # fmt: skip
+    (beams,) = pipe(images[0], num_beams=2)
+    assert "".join(pipe.stream(images[0], num_beams=2)) == beams["generated_text"]
     begun = pipe(images[0], prompt="A boat x")[0]["generated_text"]
     assert begun != one["generated_text"]
     assert len(pipe(images[0], num_beams=3, num_return_sequences=2)) == 2
@@ -52,3 +54,15 @@ def test_questions_about_pages() -> None:
     plain = rl.pipeline("document-question-answering", captions.model("nougat"))
     with pytest.raises(ValueError, match="has no <s_docvqa>"):
         plain(captions.images("nougat")[0], question="What?")
+
+
+def test_captions_by_a_decoder() -> None:
+    pipe = rl.pipeline("image-to-text", captions.model("blip_2"), max_new_tokens=6)
+    images = captions.images("blip_2")
+    one, rows = pipe(images[0], prompt="A"), pipe(images, prompt="A")
+    assert rows[0] == one and {*one[0]} == {"generated_text"}
+    assert "".join(pipe.stream(images[0], prompt="A")).strip() == one[0]["generated_text"]
+    with pytest.raises(ValueError, match="num_beams is 3"):
+        pipe(images[0], num_beams=3)
+    ask = rl.pipeline("visual-question-answering", captions.model("instructblip"))
+    assert {*ask(images[0], question="What?", max_new_tokens=3)[0]} == {"answer"}

@@ -19,7 +19,6 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 import transformers
 from PIL import Image
@@ -94,7 +93,10 @@ def make(name: str) -> None:
     out = {f"input:{k}": v.half() if v.is_floating_point() else v for k, v in told.items()}
     said = row.spoken or row.text
     text = tokenizer(said, return_tensors="pt").input_ids if said else None
-    if row.read == "encode":
+    if getattr(model, "qformer", None) is not None and "Instruct" in row.kind:
+        asked = tokenizer(row.text, return_tensors="pt").input_ids
+        told["qformer_input_ids"] = asked.expand(len(images), -1)
+    if row.read in ("encode", "prompt", "choose"):
         out["ids"] = text
         told["input_ids"] = text.expand(len(images), -1)
     ids = "input_ids" if row.read == "decode" else "decoder_input_ids"
@@ -102,9 +104,14 @@ def make(name: str) -> None:
     if row.read in ("begin", "decode") and text is not None:
         started = {ids: text.expand(len(images), -1)}
     with torch.no_grad():
-        if not hasattr(model, "generate"):
+        if row.read == "choose":
+            out["logits"] = model(**told).logits
+        elif not hasattr(model, "generate"):
             scored = model(**told), model(**told, use_itm_head=False)
             out["match"], out["cosine"] = (s.itm_score for s in scored)
+        elif row.read == "prompt":
+            out["logits"] = model(**told).logits[:, :, ::5].clone()
+            out["greedy"] = model.generate(**told, max_new_tokens=NEW, do_sample=False)
         else:
             seen: list[torch.Tensor] = []  # of a decoder whose logits are not given on
             inner = getattr(model, "text_decoder", model)

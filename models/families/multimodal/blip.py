@@ -18,10 +18,8 @@ from rushlight.models.generation.search.memory import Memory
 from rushlight.models.image.files import Pixels
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.seeing.captions import PictureSource, PictureWriter
-from rushlight.models.layers.seq2seq.spec import Seq2SeqSpec
 from rushlight.models.layers.seq2seq.stacks import StackContext
 from rushlight.models.layers.seq2seq.two_models import HeadOfWords, decoder_of
 from rushlight.models.layers.vision.transformer import CLIP_NAMES, LayerSpec
@@ -31,6 +29,8 @@ from rushlight.models.parts import Split, renamed
 MATCHES = "BlipForImageTextRetrieval"
 ANSWERS = "BlipForQuestionAnswering"
 ARCHITECTURES = ("BlipForConditionalGeneration", ANSWERS, MATCHES)
+# Asked by transformers' code, and of no effect.
+_UNREAD: dict[str, tuple[Any, ...]] = {"decoder_pad_token_id": (), "embedding_size": ()}
 
 
 @dataclass
@@ -47,7 +47,7 @@ class Vision:
     layer_norm_eps: float = 1e-5
     qkv_bias: bool = True  # of BLIP-2
     model_type: str = "blip_vision_model"
-    neutral = {"projection_dim": ()}
+    neutral = {"projection_dim": ()} | _UNREAD
 
 
 @dataclass
@@ -68,7 +68,7 @@ class Text:
     sep_token_id: int | None = 102
     tie_word_embeddings: bool = True
     model_type: str = "blip_text_model"
-    neutral = {"projection_dim": (), "label_smoothing": (), "is_decoder": (True,)}
+    neutral = {"projection_dim": (), "label_smoothing": (), "is_decoder": (True,)} | _UNREAD
 
 
 @dataclass
@@ -84,7 +84,7 @@ class Config:
         "logit_scale_init_value": (),
         "label_smoothing": (),
         "tie_word_embeddings": (),
-    }
+    } | _UNREAD
 
 
 def part(kind: type[Any], given: Any, name: str) -> Any:
@@ -198,12 +198,18 @@ class Blip(PictureWriter):
     def encode(  # type: ignore[override]
         self, ids: Tensor, text: Tensor | None = None, attention_mask: Tensor | None = None
     ) -> Tensor:
-        """What the decoder reads of pixels (batch, 3, height, width), and ids of texts."""
+        """What the decoder reads of pixels `ids` (batch, 3, height, width), and of a `text`'s ids.
+
+        attention_mask: of the text. ValueError for a bad shape.
+        """
         seen = self.vision_model.hidden(self.as_weights(ids))
         return seen if text is None else self.read(text, attention_mask, seen)
 
     def read(self, ids: Tensor, mask: Tensor | None, seen: Tensor) -> Tensor:
-        """Hidden states of texts (batch, length) whose layers attend to those of pictures."""
+        """Hidden states of texts' `ids` (batch, length) whose layers attend to `seen`, pictures'.
+
+        mask: false or zero for padding. It raises nothing itself.
+        """
         stack = self.spec.encoder
         crosses = [layer.get_submodule(stack.names.cross) for layer in self._layers(stack)]
         memory = Memory(tuple(cross.memory(seen) for cross in crosses))
@@ -218,13 +224,17 @@ class Blip(PictureWriter):
         """How texts fit pictures, as many: logits (n, 2) of not and yes; or cosines (n, n).
 
         head: whether the head of matches is asked. images: as `rl.image.load` takes them.
+        ValueError for an empty text, or another number of texts.
         """
         rows = [self.source_ids(pair) for pair in zip(images, texts, strict=True)]
         pixels, ids, mask = self.place_sources(rows, self.source_width(rows), 0)
         return self.matched(pixels, ids, mask, head)
 
     def matched(self, pixels: Tensor, ids: Tensor, mask: Tensor, head: bool = True) -> Tensor:
-        """`match` of what `place_sources` gives."""
+        """`match` of what `place_sources` gives: pixels, ids and mask; see there for `head`.
+
+        ValueError for a bad shape.
+        """
         seen = self.vision_model.hidden(self.as_weights(pixels))
         if head:
             logits: Tensor = self.itm_head(self.read(ids, mask, seen)[:, 0])

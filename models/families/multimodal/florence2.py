@@ -1,4 +1,4 @@
-"""Florence-2 (Xiao et al., 2023): captions, boxes, polygons, texts by prompts; DaViT and BART."""
+"""Florence-2 (Xiao et al., 2023): captions, boxes, polygons and texts; DaViT and BART."""
 
 from __future__ import annotations
 
@@ -108,9 +108,10 @@ class Florence2(Captioner, Seq2Seq):
         return source
 
     def answer(self, ids: Any, text: str, size: tuple[int, int]) -> dict[str, Any]:
-        """What the tokens of an answer to the prompt `text` say, by the token of its task.
+        """What the tokens `ids` of an answer to the prompt `text` say, by the token of its task.
 
-        size: (height, width) of the picture's file, in whose pixels boxes and polygons are.
+        size: (height, width) of the picture's file, in whose pixels boxes and polygons are. It
+        raises nothing itself.
         """
         task = task_of(text)
         if not task or self.tokenizer is None:
@@ -135,7 +136,10 @@ class Florence2(Captioner, Seq2Seq):
     def encode(  # type: ignore[override]
         self, ids: Tensor, text: Tensor, attention_mask: Tensor | None = None
     ) -> Tensor:
-        """The encoder's hidden states of pixels (batch, 3, height, width) and ids of prompts."""
+        """The encoder's hidden states of pixels `ids` (batch, 3, height, width) and prompts.
+
+        `text` are the ids of prompts, `attention_mask` their mask. ValueError for a bad shape.
+        """
         mask = None if attention_mask is None else (attention_mask != 0)[:, None, None, :]
         context = StackContext({"mask": mask}, rows=self.picture_rows(ids))
         return self._run(self.spec.encoder, text, 0, context)

@@ -39,6 +39,7 @@ class Vision(ClipVision):
 
     patch_size: Any = 16
     model_type: str = "git_vision_model"
+    neutral = {"embedding_size": ()}
 
 
 @dataclass
@@ -56,7 +57,10 @@ class Config:
     layer_norm_eps: float = 1e-12
     tie_word_embeddings: bool = False
     model_type: str = "git"
-    neutral = {"num_image_with_embedding": ()}  # of videos, which are not read
+    neutral = {
+        "num_image_with_embedding": (),
+        "embedding_size": (),
+    }  # of videos, which are not read
 
 
 class Git(Stacked, Captioner):
@@ -152,7 +156,8 @@ class Git(Stacked, Captioner):
     def forward(self, pixels: Tensor, ids: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, length, vocab) of pixels (batch, 3, height, width) and ids.
 
-        attention_mask (batch, length) of `ids`: false or zero for padding.
+        attention_mask (batch, length) of `ids`: false or zero for padding. ValueError past the
+        context, and for `pixels` of another shape.
         """
         return self.decode(ids, self.memory_of(pixels), mask=attention_mask)
 

@@ -152,8 +152,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> Pix2Struct:
     t, v = parts
     if t.hidden_size != v.hidden_size or t.hidden_size != t.num_heads * t.d_kv:
         raise FormatError(
-            f"config.json: text_config has hidden_size {t.hidden_size}; it must be num_heads * d_kv, "
-            f"{t.num_heads * t.d_kv}, and that of vision_config, {v.hidden_size}"
+            f"config.json: text_config has hidden_size {t.hidden_size}; it must be num_heads * "
+            f"d_kv, {t.num_heads * t.d_kv}, and that of vision_config, {v.hidden_size}"
         )
     words = StackNames(
         "decoder", "decoder.embed_tokens", layers="layer", attention="self_attention.attention",

@@ -44,7 +44,12 @@ class Config:
     encoder: Any = field(default_factory=dict)
     decoder: Any = field(default_factory=dict)
     model_type: str = "vision-encoder-decoder"
-    neutral = {"hidden_size": (), "vocab_size": (), "tie_word_embeddings": ()}
+    neutral = {
+        "hidden_size": (),
+        "vocab_size": (),
+        "tie_word_embeddings": (),
+        "cross_attention_hidden_size": (),
+    }
 
 
 @dataclass

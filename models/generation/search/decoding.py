@@ -35,8 +35,9 @@ def width_of(model: Seq2SeqLM, rows: Sequence[Sequence[int]]) -> int:
 
 
 class DecodingSession:
-    """The memory of `sources` texts, `width` tokens wide (or of that key), and a cache with `copies` rows of each.
+    """The memory of `sources` texts, `width` tokens wide, and a cache with `copies` rows of each.
 
+    width: what `source_width` of the model gave; for pictures a key.
     Its tensors keep their memory, so that later searches of the same size replay its steps.
     """
 

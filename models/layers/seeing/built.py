@@ -30,29 +30,31 @@ def seeing_decoder(
     change: Callable[[DecoderSpec], DecoderSpec] | None = None,
     base: str = "model.language_model",
     text: Callable[[dict[str, Any]], dict[str, Any]] | None = None,
+    kind: type[PictureDecoder] = PictureDecoder,
 ) -> PictureDecoder:
     """The model of a checkpoint of texts with pictures, on the meta device.
 
     known: the family's Config of `config`. sight: what it sees by, given the description of its
     language model. change: of that description. base: where its modules are. text: a change of
-    the configuration within. Without tensors of what sees the model reads texts only. FormatError
-    for a language model that is none of the families here.
+    the configuration within. kind: the class of the model. Without tensors of what sees the model
+    reads texts only. FormatError for a language model that is none of the families here.
     """
     within = language_model_of(config, families())
     if within is None:
         inner = config.get("text_config")
-        kind = inner.get("model_type") if isinstance(inner, Mapping) else None
+        named = inner.get("model_type") if isinstance(inner, Mapping) else None
         raise FormatError(
-            f"config.json: text_config: model_type {brief(kind)} is not supported in a model of "
+            f"config.json: text_config: model_type {brief(named)} is not supported in a model of "
             f"texts with pictures ({config['model_type']})"
         )
     within.pop("architectures", None)
     within = within if text is None else text(within)
-    kind = within["model_type"]
-    decoder = family_of(kind, "config.json: text_config: model_type").build(within, names)
+    text_kind = within["model_type"]
+    decoder = family_of(text_kind, "config.json: text_config: model_type").build(within, names)
     if not isinstance(decoder, Decoder):
         raise FormatError(
-            f"config.json: text_config: {kind} is no decoder, which {config['model_type']} needs"
+            f"config.json: text_config: {text_kind} is no decoder, which "
+            f"{config['model_type']} needs"
         )
     spec = replace(decoder.spec, names=replace(decoder.spec.names, base=base))
     if names and not any(_SEES.search(name) for name in names):
@@ -60,7 +62,7 @@ def seeing_decoder(
         return PictureDecoder(known, spec, blind())
     if change is not None:
         spec = change(spec)
-    return PictureDecoder(known, spec, sight(spec))
+    return kind(known, spec, sight(spec))
 
 
 def by_sections(spec: DecoderSpec, sections: Any, alternating: bool = False) -> DecoderSpec:

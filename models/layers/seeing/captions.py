@@ -110,7 +110,8 @@ class Captioner(Seq2SeqLM):
     def place_sources(self, rows: Sequence[Any], width: Any, pad: int) -> tuple[Tensor, ...]:
         """The inputs of pictures, and ids and mask of texts that are read, on the device.
 
-        `width` is what `source_width` gave, `pad` the token that fills texts up.
+        `rows` are sources of one kind, `width` is what `source_width` gave, `pad` the token that
+        fills texts up. It raises nothing itself.
         """
         arrays = [np.concatenate([row.inputs[name] for row in rows]) for name in rows[0].inputs]
         placed = tuple(from_numpy(array).to(self.device) for array in arrays)

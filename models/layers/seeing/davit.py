@@ -1,4 +1,4 @@
-"""DaViT (Ding et al., 2022): attention within windows and between channels, as in Florence-2."""
+"""DaViT (Ding et al., 2022): attention within windows and between channels, for Florence-2."""
 
 from __future__ import annotations
 

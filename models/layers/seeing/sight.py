@@ -41,10 +41,10 @@ class Sight:
     a layer's window, if it has one), those in layers with a "window" alone, or the whole "prompt".
     blank: the token that inputs of layers are of in the place of rows, if there are such inputs.
     framed: (text, number of pictures) -> the text of a prompt as the reference's processor frames
-    it, which adds no special tokens then; special: whether the tokenizer adds them otherwise. sections: whether positions are by time,
-    height and width; a picture moves those after it by the larger side of its grid. merge: how many
-    patches each side of a row has, where the model's input image_grid_thw counts patches. scale:
-    what the numbers of boxes in answers count.
+    it, which adds no special tokens then; special: whether the tokenizer adds them otherwise.
+    sections: whether positions are by time, height and width; a picture moves those after it by the
+    larger side of its grid. merge: how many patches each side of a row has, where the model's input
+    image_grid_thw counts patches. scale: what the numbers of boxes in answers count.
     """
 
     token: int

@@ -131,9 +131,9 @@ class SharedDecoder(Decoder):
 
     tables: tuple[Any, ...] = ()
 
-    def _embedded(self, ids: Tensor, positions: Tensor) -> Tensor:
+    def _embedded(self, ids: Tensor, positions: Tensor, pictured: Any = None) -> Tensor:
         if not self.tables:
-            return super()._embedded(ids, positions)
+            return super()._embedded(ids, positions, pictured)
         out: Tensor = self.tables[0](ids)
         return out
 

@@ -75,7 +75,9 @@ def rows(t: Any) -> dict[str, Any]:
         "activation_function": "relu",
     }
     return {
-        "florence2": row(text, vision, "<OD>", "Locate the objects with category name in the image."),
+        "florence2": row(
+            text, vision, "<OD>", "Locate the objects with category name in the image."
+        ),
         "florence2_plain": row(
             {**text, "scale_embedding": True, "activation_function": "relu"}, plain,
             "<REGION_TO_OCR> a", "What text is in the region a?", tie_word_embeddings=False,
