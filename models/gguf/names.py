@@ -57,7 +57,13 @@ UNREAD = {
     "hunyuan-dense": ("rope.scaling.alpha",),
 }
 # Types of keys that are no fields of a configuration.
-_TYPES = {"pattern": "Any", "temperature": "float", "alibi": "float", "sections": "Any", "is_causal": "bool"}
+_TYPES = {
+    "pattern": "Any",
+    "temperature": "float",
+    "alibi": "float",
+    "sections": "Any",
+    "is_causal": "bool",
+}
 # The first token of an answer, a key of both config.json and metadata.
 START = "decoder_start_token_id"
 # Tensors of divisors of the rotary frequencies.
@@ -198,8 +204,8 @@ def _config(
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
     config["names"] = renamed.keys()
     config |= architecture.fixed
-    for key, tensor in architecture.rows.items():
-        config[key] = next(iter(renamed[tensor].shape), 0) if tensor in renamed else 0
+    for key, rows_of in architecture.rows.items():
+        config[key] = next(iter(renamed[rows_of].shape), 0) if rows_of in renamed else 0
     read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():

@@ -7,6 +7,8 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional import creation
+from rushlight.core.functional.joining import stack
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -169,9 +171,9 @@ class PatchModel(SeriesModel):
     def forward(self, values: Tensor, known: Tensor | None = None) -> Tensor:
         """(batch, context, channels) -> (batch, horizon, channels); known: 0 for missing ones."""
         spec, encoder = self.spec, self.model.encoder
-        known = ops.ones_like(values) if known is None else known.to(values.dtype)
+        known = creation.ones_like(values) if known is None else known.to(values.dtype)
         count = known.sum(1, keepdim=True).clamp(min=1.0)
-        loc, scale = ops.zeros_like(count), ops.ones_like(count)
+        loc, scale = creation.zeros_like(count), creation.ones_like(count)
         if spec.scaling == "std":
             loc = (values * known).sum(1, keepdim=True) / count
             spread = (((values - loc) * known) ** 2).sum(1, keepdim=True) / count
@@ -203,7 +205,7 @@ class PatchModel(SeriesModel):
             out: Tensor = made(patches)
             return out
         each = [made[i](patches[:, i]) for i in range(self.spec.channels)]
-        return ops.stack(each, 1)
+        return stack(each, 1)
 
     def forecast(self, values: Tensor, known: Tensor) -> Tensor:
         """(batch, context, channels) -> (batch, horizon, channels, 1)."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional import creation
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
@@ -124,7 +125,7 @@ class TimesModel(SeriesModel):
         each series, (batch,) -> (batch, patches, horizon, 1 + quantiles): what follows each patch.
         """
         spec = self.spec
-        missing = ops.zeros_like(values) if missing is None else missing.to(values.dtype)
+        missing = creation.zeros_like(values) if missing is None else missing.to(values.dtype)
         shape = (values.shape[0], -1, spec.patch)
         pads = missing.reshape(*shape)
         patches = values.reshape(*shape) * (1 - pads)

@@ -80,9 +80,7 @@ TASK = Task(
     output="value",
     run=run,
     options=(
-        Option(
-            "prediction_length", "int", None, "Numbers to give; else the model's own.", least=1
-        ),
+        Option("prediction_length", "int", None, "Numbers to give; else the model's own.", least=1),
     ),
     command=Command("forecast", ""),
 )

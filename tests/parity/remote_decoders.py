@@ -1,8 +1,8 @@
 """Decoders whose code is on the hub, in float64 by NumPy alone: for goldens of what no package has.
 
 Written from the papers and the published config.json files; a function below names its own. Each
-asks a `Book` for weights by their names, which also tells their shapes: `SHAPES` and `LOGITS` are as
-in remote_families.py.
+asks a `Book` for weights by their names, which also tells their shapes: `SHAPES` and `LOGITS` are
+as in remote_families.py.
 """
 
 from __future__ import annotations
@@ -161,9 +161,7 @@ def head(c: Config, b: Book, x: Array, table: Array) -> Array:
     return b.matrix("lm_head", x, c["vocab_size"])
 
 
-def qkv_of(
-    c: Config, b: Book, at: str, x: Array, bias: bool = False
-) -> tuple[Array, Array, Array]:
+def qkv_of(c: Config, b: Book, at: str, x: Array, bias: bool = False) -> tuple[Array, Array, Array]:
     heads = c["num_attention_heads"]
     size, kv = c.get("head_dim") or c["hidden_size"] // heads, c["num_key_value_heads"]
     return (
@@ -199,18 +197,20 @@ def openelm(c: Config, b: Book, ids: list[int]) -> Array:
     return head({**c, "tie_word_embeddings": c["share_input_output_layers"]}, b, x, table)
 
 
-def mobilellm(c: Config, b: Book, ids: list[int]) -> Array:
-    """MobileLLM (Liu et al., 2024): LLaMA, deep and narrow."""
+def plain(c: Config, b: Book, ids: list[int]) -> Array:
+    """LLaMA: MobileLLM (Liu et al., 2024), and openPangu-Embedded (Huawei, 2025) with biases."""
+    bias = c.get("attention_bias", c.get("bias", False))
 
     def attention(i: int, at: str, x: Array) -> Array:
-        q, k, v = qkv_of(c, b, at, x, c["attention_bias"])
+        q, k, v = qkv_of(c, b, at, x, bias)
         y = attended(turned(q, c["rope_theta"]), turned(k, c["rope_theta"]), v)
-        return b.matrix(f"{at}o_proj", y, c["hidden_size"], c["attention_bias"])
+        return b.matrix(f"{at}o_proj", y, c["hidden_size"], bias)
 
     def feed(i: int, at: str, x: Array) -> Array:
         return swiglu(b, at, x, c["intermediate_size"])
 
-    told = {**c, "tie_word_embeddings": c["share_embedding"]}
+    tied = c.get("share_embedding", c.get("tie_word_embeddings"))
+    told = {**c, "tie_word_embeddings": tied}
     return llama_like(told, b, ids, attention, feed, c["rms_norm_eps"])
 
 
@@ -294,7 +294,9 @@ def codeshell(c: Config, b: Book, ids: list[int]) -> Array:
     for i in range(c["n_layer"]):
         at = f"transformer.h.{i}."
         y = b.layer_norm(f"{at}ln_1", x, eps)
-        all_ = heads_of(b.matrix(f"{at}attn.c_attn", y, width + 2 * kv * size, True), heads + 2 * kv)
+        all_ = heads_of(
+            b.matrix(f"{at}attn.c_attn", y, width + 2 * kv * size, True), heads + 2 * kv
+        )
         q, k = turned(all_[:heads]), turned(all_[heads : heads + kv])
         x = x + b.matrix(f"{at}attn.c_proj", attended(q, k, all_[heads + kv :]), width, True)
         y = b.matrix(f"{at}mlp.c_fc", b.layer_norm(f"{at}ln_2", x, eps), inner, True)
@@ -390,20 +392,6 @@ def bailing(c: Config, b: Book, ids: list[int]) -> Array:
     return head(c, b, x, table)
 
 
-def pangu(c: Config, b: Book, ids: list[int]) -> Array:
-    """openPangu-Embedded (Huawei, 2025): LLaMA with biases in attention."""
-
-    def attention(i: int, at: str, x: Array) -> Array:
-        q, k, v = qkv_of(c, b, at, x, c["bias"])
-        y = attended(turned(q, c["rope_theta"]), turned(k, c["rope_theta"]), v)
-        return b.matrix(f"{at}o_proj", y, c["hidden_size"], c["bias"])
-
-    def feed(i: int, at: str, x: Array) -> Array:
-        return swiglu(b, at, x, c["intermediate_size"])
-
-    return llama_like(c, b, ids, attention, feed, c["rms_norm_eps"])
-
-
 def qwen(c: Config, b: Book, ids: list[int]) -> Array:
     """Qwen (Bai et al., 2023), within the length that it was trained for."""
     width, heads, eps = c["hidden_size"], c["num_attention_heads"], c["layer_norm_epsilon"]
@@ -483,7 +471,9 @@ def neobert(c: Config, b: Book, ids: list[int]) -> Array:
     x: Array = b.get("encoder.weight", c["vocab_size"], width)[ids]
     for i in range(c["num_hidden_layers"]):
         at = f"transformer_encoder.{i}."
-        all_ = heads_of(b.matrix(f"{at}qkv", b.rms(f"{at}attention_norm", x, eps), 3 * width), heads)
+        all_ = heads_of(
+            b.matrix(f"{at}qkv", b.rms(f"{at}attention_norm", x, eps), 3 * width), heads
+        )
         q, k, v = np.split(all_, 3, -1)
         y = attended(turned(q, pairs=True), turned(k, pairs=True), v, causal=False)
         x = x + b.matrix(f"{at}wo", y, width)
@@ -534,11 +524,15 @@ def nomic(c: Config, b: Book, ids: list[int]) -> Array:
             up = b.get(f"{at}mlp.experts.mlp.w1", count * inner, width).reshape(count, inner, width)
             down = b.get(f"{at}mlp.experts.mlp.w2", count * inner, width)
             down = down.reshape(count, inner, width)
-            y = np.sum([whole(x @ up[e].T) @ down[e] * shares[:, e : e + 1] for e in range(count)], 0)
+            y = np.sum(
+                [whole(x @ up[e].T) @ down[e] * shares[:, e : e + 1] for e in range(count)], 0
+            )
             if c.get("experts_bias"):
                 y = y + b.get(f"{at}mlp.experts.bias", width)
         else:
-            y = b.matrix(f"{at}mlp.fc2", whole(b.matrix(f"{at}mlp.fc1", x, inner, True)), width, True)
+            y = b.matrix(
+                f"{at}mlp.fc2", whole(b.matrix(f"{at}mlp.fc1", x, inner, True)), width, True
+            )
         x = b.layer_norm(f"{at}norm2", x + y, eps)
     return x
 
@@ -571,7 +565,7 @@ def smallthinker(c: Config, b: Book, ids: list[int]) -> Array:
 
 _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "OpenELMForCausalLM": openelm,
-    "MobileLLMForCausalLM": mobilellm,
+    "MobileLLMForCausalLM": plain,
     "JAISLMHeadModel": jais,
     "PLMForCausalLM": plm,
     "GPTRefactForCausalLM": refact,
@@ -580,7 +574,7 @@ _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "DeepseekForCausalLM": deepseek,
     "BailingMoeForCausalLM": bailing,
     "BailingMoeV2ForCausalLM": bailing,
-    "PanguEmbeddedForCausalLM": pangu,
+    "PanguEmbeddedForCausalLM": plain,
     "QWenLMHeadModel": qwen,
     "MapleForCausalLM": maple,
     "NeoBERT": neobert,

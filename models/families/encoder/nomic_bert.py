@@ -132,6 +132,7 @@ GGUF = encoder_architecture(
     keys={"layer_norm_eps": "attention.layer_norm_epsilon"},
 )
 
+
 def adjust(config: dict[str, Any]) -> None:
     """A file has a matrix of each expert."""
     config.update(stacked=True, hidden_act="gelu")

@@ -27,9 +27,7 @@ class Config(granitemoe.Config):
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     bases = by_bases(c)
-    return each_attention(
-        granitemoe.describe(c), lambda i, a: replace(bases(i, a), sinks=True)
-    )
+    return each_attention(granitemoe.describe(c), lambda i, a: replace(bases(i, a), sinks=True))
 
 
 FAMILY = replace(

@@ -40,7 +40,5 @@ FAMILY = Family(
     config=Config,
     build=decoder_builder(Config, describe, ARCHITECTURES),
     gguf_types=("maincoder",),
-    gguf=replace(
-        llama.GGUF, model_type="maincoder", architecture=ARCHITECTURES[0], transforms={}
-    ),
+    gguf=replace(llama.GGUF, model_type="maincoder", architecture=ARCHITECTURES[0], transforms={}),
 )

@@ -79,9 +79,7 @@ def describe(c: Config) -> DecoderSpec:
     choose("normalization_layer_name", c.normalization_layer_name, ("rms_norm",))
     count, norm = c.num_transformer_layers, NormSpec("rms", 1e-6)
     c.tie_word_embeddings = c.share_input_output_layers
-    sizes = [
-        numbers_of(name, vars(c)[name], count) for name in ("num_query_heads", "num_kv_heads")
-    ]
+    sizes = [numbers_of(name, vars(c)[name], count) for name in ("num_query_heads", "num_kv_heads")]
     plain = AttentionSpec(
         1,
         1,

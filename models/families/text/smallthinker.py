@@ -100,9 +100,7 @@ GGUF = Architecture(
     decoder=NAMES,
     mlp=FED,
     metadata=lambda model: {
-        "expert_gating_func": np.uint32(
-            1 + (model.spec.layers[0].mlp.routing.score == "sigmoid")
-        )
+        "expert_gating_func": np.uint32(1 + (model.spec.layers[0].mlp.routing.score == "sigmoid"))
     },
 )
 

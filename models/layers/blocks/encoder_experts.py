@@ -19,7 +19,7 @@ class SomeExperts:
 
     def __call__(self, spec: EncoderSpec, layer: int) -> nn.Module:
         """The layer with this number."""
-        return (ExpertsLayer(spec, self.experts) if layer % self.every == 1 else EncoderLayer(spec))
+        return ExpertsLayer(spec, self.experts) if layer % self.every == 1 else EncoderLayer(spec)
 
 
 class ExpertsLayer(EncoderLayer):

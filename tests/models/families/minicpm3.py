@@ -5,6 +5,7 @@ from typing import Any
 # Rows that a GGUF file can say.
 GGUF = ("minicpm3",)
 
+
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
     sizes: dict[str, Any] = dict.fromkeys(("num_attention_heads", "num_key_value_heads"), 4)
@@ -13,7 +14,14 @@ def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     return {
         "minicpm3": (
             "MiniCPM3ForCausalLM",
-            t.sized("minicpm3", **sizes, v_head_dim=10, rms_norm_eps=1e-6, q_lora_rank=20, rope_parameters=long),
+            t.sized(
+                "minicpm3",
+                **sizes,
+                v_head_dim=10,
+                rms_norm_eps=1e-6,
+                q_lora_rank=20,
+                rope_parameters=long,
+            ),
         ),
         "minicpm3-plain": (
             "MiniCPM3ForCausalLM",
