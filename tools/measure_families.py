@@ -172,7 +172,8 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
         if only and kind not in only:
             continue
         named = REFERENCES.get(kind) or ", ".join(sorted(sources.get(kind) or kin))
-        table[kind]["reference"] = named or table[kind]["reference"]
+        told = (table[k].get("reference") for k, m in families().items() if m == module)
+        table[kind]["reference"] = named or next(filter(None, told))
     write(table)
 
 

@@ -105,7 +105,7 @@ class PatchAttention(nn.Module):
             for name in "qkv"
         )
         y = ops.attention(q, k, v).transpose(1, 2).reshape(*x.shape)
-        out: Tensor = self.out_proj(y)
+        out: Tensor = self.get_submodule("out_proj")(y)
         return out
 
 
@@ -153,8 +153,9 @@ class PatchModel(SeriesModel):
     def __init__(self, config: Any, spec: PatchSpec) -> None:
         self.config, self.spec = config, spec
         self.context_length, self.horizon, self.channels = spec.context, spec.horizon, spec.channels
-        self.model = nn.Module()
-        self.model.encoder = encoder = nn.Module()
+        self.model: Any = nn.Module()
+        encoder: Any = nn.Module()
+        self.model.encoder = encoder
         encoder.embedder = nn.Module()
         if spec.shared:
             encoder.embedder.input_embedding = nn.Linear(spec.patch, spec.width)
@@ -164,7 +165,7 @@ class PatchModel(SeriesModel):
             )
         encoder.positional_encoder = Places(spec)
         encoder.layers = nn.ModuleList(PatchLayer(spec) for _ in range(spec.layers))
-        self.head = nn.Module()
+        self.head: Any = nn.Module()
         read = 1 if spec.pooled or spec.first else spec.tokens
         self.head.projection = nn.Linear(read * spec.width, spec.horizon)
 
@@ -209,7 +210,8 @@ class PatchModel(SeriesModel):
 
     def forecast(self, values: Tensor, known: Tensor) -> Tensor:
         """(batch, context, channels) -> (batch, horizon, channels, 1)."""
-        return self(values, known).unsqueeze(-1)
+        out: Tensor = self(values, known)
+        return out.unsqueeze(-1)
 
 
 class Places(nn.Module):

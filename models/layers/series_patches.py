@@ -67,14 +67,14 @@ class TimesLayer(nn.Module):
 
     def __init__(self, spec: TimesSpec) -> None:
         self.spec = spec
-        self.self_attn, self.mlp = nn.Module(), nn.Module()
-        attention: Any = self.self_attn
+        self.self_attn: Any = nn.Module()
+        self.mlp: Any = nn.Module()
+        attention, mlp = self.self_attn, self.mlp
         rows = spec.heads * spec.head
         for name in ("q_proj", "k_proj", "v_proj"):
             setattr(attention, name, nn.Linear(spec.width, rows))
         attention.o_proj = nn.Linear(rows, spec.width)
         attention.scaling = parameter(spec.head)
-        mlp: Any = self.mlp
         mlp.gate_proj = nn.Linear(spec.width, spec.inner)
         mlp.down_proj = nn.Linear(spec.inner, spec.width)
         mlp.layer_norm = nn.LayerNorm(spec.width, eps=1e-6)
@@ -176,5 +176,5 @@ class TimesModel(SeriesModel):
         batch, length, channels = values.shape
         rows = values.transpose(1, 2).reshape(batch * channels, length)
         missing = 1 - known.transpose(1, 2).reshape(batch * channels, length)
-        last = self(rows, missing)[:, -1]
+        last: Tensor = self(rows, missing)[:, -1]
         return last.reshape(batch, channels, *last.shape[1:]).transpose(1, 2)

@@ -199,7 +199,7 @@ def openelm(c: Config, b: Book, ids: list[int]) -> Array:
 
 def plain(c: Config, b: Book, ids: list[int]) -> Array:
     """LLaMA: MobileLLM (Liu et al., 2024), and openPangu-Embedded (Huawei, 2025) with biases."""
-    bias = c.get("attention_bias", c.get("bias", False))
+    bias = bool(c.get("attention_bias", c.get("bias")))
 
     def attention(i: int, at: str, x: Array) -> Array:
         q, k, v = qkv_of(c, b, at, x, bias)
@@ -239,7 +239,7 @@ def jais(c: Config, b: Book, ids: list[int]) -> Array:
         x = x + conv(f"{at}mlp.c_proj", y, width)
     by_width = c["mup_output_alpha"] * c["mup_width_scale"] if "mup_output_alpha" in c else None
     last = b.layer_norm("transformer.ln_f", x, eps)
-    return head(c, b, last, table) * (c["width_scale"] if by_width is None else by_width)
+    return head(c, b, last, table) * float(c["width_scale"] if by_width is None else by_width)
 
 
 def plm(c: Config, b: Book, ids: list[int]) -> Array:
