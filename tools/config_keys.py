@@ -125,7 +125,8 @@ HUB: dict[str, dict[str, Any]] = {
     "gpt_refact": {}, "jais": {}, "maincoder": {}, "maple": {}, "mobilellm": {}, "plm": {},
     "openelm": {"qkv_multipliers": 1.0, "num_gqa_groups": 1, "rope_max_length": 4096},
     "qwen": {"use_dynamic_ntk": True, "use_logn_attn": True, "max_position_embeddings": 8192},
-    "spark2_5": {}, "smallthinker": {}, "nanbeige": {}, "neobert": {"embedding_init_range": 0.02, "decoder_init_range": 0.02},
+    "spark2_5": {}, "smallthinker": {}, "nanbeige": {},
+    "neobert": {"embedding_init_range": 0.02, "decoder_init_range": 0.02},
 }  # fmt: skip
 
 

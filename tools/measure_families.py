@@ -35,7 +35,8 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "silero_vad": "onnxruntime"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
-     "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm", "qwen", "smallthinker", "spark2_5"), SCRIPT,
+     "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
+     "qwen", "smallthinker", "spark2_5"), SCRIPT,
 )  # fmt: skip
 HEAD = """# Model families
 
@@ -171,7 +172,8 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
         if only and kind not in only:
             continue
         named = REFERENCES.get(kind) or ", ".join(sorted(sources.get(kind) or kin))
-        table[kind]["reference"] = named or table[kind]["reference"]
+        told = (table[k].get("reference") for k, m in families().items() if m == module)
+        table[kind]["reference"] = named or next(filter(None, told))
     write(table)
 
 

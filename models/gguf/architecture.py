@@ -186,8 +186,9 @@ class Architecture:
     wants and no model reads, by their names in GGUF: their shapes. shared: the names within the
     expert of every token. rows: keys of config.json -> the tensor that has so many rows, 0 without
     one. complete: `parts` has the names of all parts. body: the checkpoint's base model is written,
-    without a head or pooler. fits: of `Family.gguf_others`, whether a model is written so. numbers: whole metadata keys, with a number for each layer -> the
-    tensor of one number that it is in a checkpoint, `{}` for the layer's number, and its shape.
+    without a head or pooler. fits: of `Family.gguf_others`, whether a model is written so.
+    numbers: whole metadata keys, with a number for each layer -> the tensor of one number that it
+    is in a checkpoint, `{}` for the layer's number, and its shape.
     """
 
     model_type: str

@@ -204,8 +204,8 @@ def _config(
     config["inside"] = {n.partition(".0.")[2] for n in renamed}  # the names in the first layer
     config["names"] = renamed.keys()
     config |= architecture.fixed
-    for key, tensor in architecture.rows.items():
-        config[key] = next(iter(renamed[tensor].shape), 0) if tensor in renamed else 0
+    for key, rows_of in architecture.rows.items():
+        config[key] = next(iter(renamed[rows_of].shape), 0) if rows_of in renamed else 0
     read_values: dict[str, Any] = {}
     keys = {**KEYS, **architecture.keys}
     for key, stored in keys.items():

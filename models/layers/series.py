@@ -7,6 +7,8 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional import creation
+from rushlight.core.functional.joining import stack
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -103,7 +105,7 @@ class PatchAttention(nn.Module):
             for name in "qkv"
         )
         y = ops.attention(q, k, v).transpose(1, 2).reshape(*x.shape)
-        out: Tensor = self.out_proj(y)
+        out: Tensor = self.get_submodule("out_proj")(y)
         return out
 
 
@@ -151,8 +153,9 @@ class PatchModel(SeriesModel):
     def __init__(self, config: Any, spec: PatchSpec) -> None:
         self.config, self.spec = config, spec
         self.context_length, self.horizon, self.channels = spec.context, spec.horizon, spec.channels
-        self.model = nn.Module()
-        self.model.encoder = encoder = nn.Module()
+        self.model: Any = nn.Module()
+        encoder: Any = nn.Module()
+        self.model.encoder = encoder
         encoder.embedder = nn.Module()
         if spec.shared:
             encoder.embedder.input_embedding = nn.Linear(spec.patch, spec.width)
@@ -162,16 +165,16 @@ class PatchModel(SeriesModel):
             )
         encoder.positional_encoder = Places(spec)
         encoder.layers = nn.ModuleList(PatchLayer(spec) for _ in range(spec.layers))
-        self.head = nn.Module()
+        self.head: Any = nn.Module()
         read = 1 if spec.pooled or spec.first else spec.tokens
         self.head.projection = nn.Linear(read * spec.width, spec.horizon)
 
     def forward(self, values: Tensor, known: Tensor | None = None) -> Tensor:
         """(batch, context, channels) -> (batch, horizon, channels); known: 0 for missing ones."""
         spec, encoder = self.spec, self.model.encoder
-        known = ops.ones_like(values) if known is None else known.to(values.dtype)
+        known = creation.ones_like(values) if known is None else known.to(values.dtype)
         count = known.sum(1, keepdim=True).clamp(min=1.0)
-        loc, scale = ops.zeros_like(count), ops.ones_like(count)
+        loc, scale = creation.zeros_like(count), creation.ones_like(count)
         if spec.scaling == "std":
             loc = (values * known).sum(1, keepdim=True) / count
             spread = (((values - loc) * known) ** 2).sum(1, keepdim=True) / count
@@ -203,11 +206,12 @@ class PatchModel(SeriesModel):
             out: Tensor = made(patches)
             return out
         each = [made[i](patches[:, i]) for i in range(self.spec.channels)]
-        return ops.stack(each, 1)
+        return stack(each, 1)
 
     def forecast(self, values: Tensor, known: Tensor) -> Tensor:
         """(batch, context, channels) -> (batch, horizon, channels, 1)."""
-        return self(values, known).unsqueeze(-1)
+        out: Tensor = self(values, known)
+        return out.unsqueeze(-1)
 
 
 class Places(nn.Module):

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.functional import creation
 from rushlight.core.functional.network.activations import softplus
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
@@ -66,14 +67,14 @@ class TimesLayer(nn.Module):
 
     def __init__(self, spec: TimesSpec) -> None:
         self.spec = spec
-        self.self_attn, self.mlp = nn.Module(), nn.Module()
-        attention: Any = self.self_attn
+        self.self_attn: Any = nn.Module()
+        self.mlp: Any = nn.Module()
+        attention, mlp = self.self_attn, self.mlp
         rows = spec.heads * spec.head
         for name in ("q_proj", "k_proj", "v_proj"):
             setattr(attention, name, nn.Linear(spec.width, rows))
         attention.o_proj = nn.Linear(rows, spec.width)
         attention.scaling = parameter(spec.head)
-        mlp: Any = self.mlp
         mlp.gate_proj = nn.Linear(spec.width, spec.inner)
         mlp.down_proj = nn.Linear(spec.inner, spec.width)
         mlp.layer_norm = nn.LayerNorm(spec.width, eps=1e-6)
@@ -124,7 +125,7 @@ class TimesModel(SeriesModel):
         each series, (batch,) -> (batch, patches, horizon, 1 + quantiles): what follows each patch.
         """
         spec = self.spec
-        missing = ops.zeros_like(values) if missing is None else missing.to(values.dtype)
+        missing = creation.zeros_like(values) if missing is None else missing.to(values.dtype)
         shape = (values.shape[0], -1, spec.patch)
         pads = missing.reshape(*shape)
         patches = values.reshape(*shape) * (1 - pads)
@@ -175,5 +176,5 @@ class TimesModel(SeriesModel):
         batch, length, channels = values.shape
         rows = values.transpose(1, 2).reshape(batch * channels, length)
         missing = 1 - known.transpose(1, 2).reshape(batch * channels, length)
-        last = self(rows, missing)[:, -1]
+        last: Tensor = self(rows, missing)[:, -1]
         return last.reshape(batch, channels, *last.shape[1:]).transpose(1, 2)

@@ -308,7 +308,7 @@ def test_a_language_model_ranks_by_yes_and_no(monkeypatch: pytest.MonkeyPatch) -
         told = [{"role": "system", "content": JUDGE}, {"role": "user", "content": body}]
         logits = m(rl.tensor([m.chat_ids(told)]))[0, -1]
         found[i] = float(logits[65] - logits[70])
-    options = {"query": "light", "instruction": "Judge it", "batch_size": 2}
+    options: Any = {"query": "light", "instruction": "Judge it", "batch_size": 2}
     given = rank(texts, **options, function_to_apply="none", return_documents=True)
     assert [row["corpus_id"] for row in given] == sorted(found, key=lambda i: -found[i])
     assert [row["text"] for row in given] == [texts[row["corpus_id"]] for row in given]

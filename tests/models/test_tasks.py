@@ -97,7 +97,8 @@ def test_a_family_says_what_it_serves(encoder: Any, writer: Any) -> None:
     assert encoder.tasks == ("feature-extraction",)
     assert served(encoder) == ("feature-extraction", "sentence-similarity")
     assert writer.tasks == ("text-generation", "chat")
-    assert served(writer) == (*writer.tasks, "feature-extraction", "sentence-similarity")
+    more = ("feature-extraction", "sentence-similarity", "text-ranking")
+    assert served(writer) == (*writer.tasks, *more)
     assert rl.pipeline(model=encoder).task.name == "feature-extraction"
     assert rl.pipeline(model=writer).task.name == "text-generation"
 
@@ -160,8 +161,8 @@ def test_arguments_of_pipelines(encoder: Any, writer: Any) -> None:
         (
             lambda e, w: rl.pipeline("fill-mask", w),
             ValueError,
-            "^llama serves text-generation, chat, feature-extraction, sentence-similarity; "
-            "fill-mask is not supported$",
+            "^llama serves text-generation, chat, feature-extraction, sentence-similarity, "
+            "text-ranking; fill-mask is not supported$",
         ),
         (
             lambda e, w: rl.pipeline("txt-generation", w),

@@ -1,8 +1,8 @@
 """Decoders whose code is on the hub, in float64 by NumPy alone: for goldens of what no package has.
 
 Written from the papers and the published config.json files; a function below names its own. Each
-asks a `Book` for weights by their names, which also tells their shapes: `SHAPES` and `LOGITS` are as
-in remote_families.py.
+asks a `Book` for weights by their names, which also tells their shapes: `SHAPES` and `LOGITS` are
+as in remote_families.py.
 """
 
 from __future__ import annotations
@@ -197,18 +197,20 @@ def openelm(c: Config, b: Book, ids: list[int]) -> Array:
     return head({**c, "tie_word_embeddings": c["share_input_output_layers"]}, b, x, table)
 
 
-def mobilellm(c: Config, b: Book, ids: list[int]) -> Array:
-    """MobileLLM (Liu et al., 2024): LLaMA, deep and narrow."""
+def plain(c: Config, b: Book, ids: list[int]) -> Array:
+    """LLaMA: MobileLLM (Liu et al., 2024), and openPangu-Embedded (Huawei, 2025) with biases."""
+    bias = bool(c.get("attention_bias", c.get("bias")))
 
     def attention(i: int, at: str, x: Array) -> Array:
-        q, k, v = qkv_of(c, b, at, x, c["attention_bias"])
+        q, k, v = qkv_of(c, b, at, x, bias)
         y = attended(turned(q, c["rope_theta"]), turned(k, c["rope_theta"]), v)
-        return b.matrix(f"{at}o_proj", y, c["hidden_size"], c["attention_bias"])
+        return b.matrix(f"{at}o_proj", y, c["hidden_size"], bias)
 
     def feed(i: int, at: str, x: Array) -> Array:
         return swiglu(b, at, x, c["intermediate_size"])
 
-    told = {**c, "tie_word_embeddings": c["share_embedding"]}
+    tied = c.get("share_embedding", c.get("tie_word_embeddings"))
+    told = {**c, "tie_word_embeddings": tied}
     return llama_like(told, b, ids, attention, feed, c["rms_norm_eps"])
 
 
@@ -237,7 +239,7 @@ def jais(c: Config, b: Book, ids: list[int]) -> Array:
         x = x + conv(f"{at}mlp.c_proj", y, width)
     by_width = c["mup_output_alpha"] * c["mup_width_scale"] if "mup_output_alpha" in c else None
     last = b.layer_norm("transformer.ln_f", x, eps)
-    return head(c, b, last, table) * (c["width_scale"] if by_width is None else by_width)
+    return head(c, b, last, table) * float(c["width_scale"] if by_width is None else by_width)
 
 
 def plm(c: Config, b: Book, ids: list[int]) -> Array:
@@ -388,20 +390,6 @@ def bailing(c: Config, b: Book, ids: list[int]) -> Array:
         found: Array = x @ (rows / (length + 1e-7)).T
         return found
     return head(c, b, x, table)
-
-
-def pangu(c: Config, b: Book, ids: list[int]) -> Array:
-    """openPangu-Embedded (Huawei, 2025): LLaMA with biases in attention."""
-
-    def attention(i: int, at: str, x: Array) -> Array:
-        q, k, v = qkv_of(c, b, at, x, c["bias"])
-        y = attended(turned(q, c["rope_theta"]), turned(k, c["rope_theta"]), v)
-        return b.matrix(f"{at}o_proj", y, c["hidden_size"], c["bias"])
-
-    def feed(i: int, at: str, x: Array) -> Array:
-        return swiglu(b, at, x, c["intermediate_size"])
-
-    return llama_like(c, b, ids, attention, feed, c["rms_norm_eps"])
 
 
 def qwen(c: Config, b: Book, ids: list[int]) -> Array:
@@ -577,7 +565,7 @@ def smallthinker(c: Config, b: Book, ids: list[int]) -> Array:
 
 _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "OpenELMForCausalLM": openelm,
-    "MobileLLMForCausalLM": mobilellm,
+    "MobileLLMForCausalLM": plain,
     "JAISLMHeadModel": jais,
     "PLMForCausalLM": plm,
     "GPTRefactForCausalLM": refact,
@@ -586,7 +574,7 @@ _MADE: dict[str, Callable[[Config, Book, list[int]], Array]] = {
     "DeepseekForCausalLM": deepseek,
     "BailingMoeForCausalLM": bailing,
     "BailingMoeV2ForCausalLM": bailing,
-    "PanguEmbeddedForCausalLM": pangu,
+    "PanguEmbeddedForCausalLM": plain,
     "QWenLMHeadModel": qwen,
     "MapleForCausalLM": maple,
     "NeoBERT": neobert,

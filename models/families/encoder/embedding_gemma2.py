@@ -1,4 +1,4 @@
-"""EmbeddingGemma 2 (Gemma Team, 2026): Gemma 4's layers in both directions, for texts' vectors."""
+"""EmbeddingGemma 2 (Gemma Team, 2026): Gemma 4's layers in both directions, for texts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HRM-Text (Wang et al., 2025): two stacks that run in turn, several times; gated attention."""
+"""HRM-Text (Wang et al., 2025): two stacks that run in turn, with gated attention."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lara Mini (Translated, 2026): Qwen3's attention, windows at times, delta layers and experts."""
+"""Lara Mini (Translated, 2026): Qwen3's attention, in windows or not, delta layers, experts."""
 
 from __future__ import annotations
 

@@ -99,8 +99,9 @@ class LayerInputs(nn.Module):
             context.shared["inputs"] = self.ple.per_layer_projection_norm(told.reshape(*shape))
             return x
         rows = self.embed_tokens_per_layer(ids) * self.own.features**0.5
-        told = self.per_layer_model_projection(x) * self.spec.width**-0.5
-        told = self.per_layer_projection_norm(told.reshape(*shape))
+        parts: Any = self
+        told = parts.per_layer_model_projection(x) * self.spec.width**-0.5
+        told = parts.per_layer_projection_norm(told.reshape(*shape))
         context.shared["inputs"] = (told + rows.reshape(*shape)) * 2**-0.5
         return x
 

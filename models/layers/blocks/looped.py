@@ -72,7 +72,7 @@ class CycledDecoder(Decoder):
     def __init__(self, config: Any, spec: DecoderSpec, high: int, low: int) -> None:
         self.cycles = high, low
         super().__init__(config, spec)
-        base = self.get_submodule(spec.names.base)
+        base: Any = self.get_submodule(spec.names.base)
         put(
             base,
             "H_module.layers",
@@ -84,7 +84,8 @@ class CycledDecoder(Decoder):
 
     def reset_parameters(self) -> None:
         """The first state is zero."""
-        init.zeros_(self.get_submodule(self.spec.names.base).z_L_init)
+        base: Any = self.get_submodule(self.spec.names.base)
+        init.zeros_(base.z_L_init)
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The states that the cache keeps: those of a stack, once for each time."""
@@ -94,7 +95,8 @@ class CycledDecoder(Decoder):
     def through(self, ids: Tensor, positions: Tensor, context: AttentionContext) -> Tensor:
         """As `Decoder.through`, by both stacks in turn."""
         x = self._embedded(ids, positions)
-        base, count = self.get_submodule(self.spec.names.base), len(self.spec.layers)
+        base: Any = self.get_submodule(self.spec.names.base)
+        count = len(self.spec.layers)
         below, (high, low) = base.z_L_init.to(x.dtype).expand(*x.shape), self.cycles
         time = 0
 
