@@ -29,6 +29,7 @@ KINDS: dict[str, Processor] = {
     "Bit": _CLIP,
     "Detr": _DETR,
     "ConditionalDetr": _DETR,
+    "GroundingDino": _DETR,
     "DeformableDetr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
@@ -55,6 +56,7 @@ KINDS: dict[str, Processor] = {
     "Vivit": Processor(
         shortest=256, crop=(224, 224), scale=1 / 127.5, offset=1.0, mean=HALF[0], std=HALF[1]
     ),
+    "Siglip2": replace(_SQUARE, size=None, multiple=16, longest=256, kind="Siglip2"),
     "GLPN": Processor(multiple=32, kind="GLPN"),
     "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
     "SuperPoint": Processor(size=(480, 640), kind="SuperPoint"),
@@ -86,6 +88,7 @@ _OLD_SIZES = {
     "Detr": 1333,
     "ConditionalDetr": 1333,
     "DeformableDetr": 1333,
+    "GroundingDino": 1333,
     "Yolos": 1333,
     "MaskFormer": None,
     "Mask2Former": None,
@@ -181,6 +184,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         named = "size_divisor" if "size_divisor" in v else "pad_size"
         on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
         p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+    if kind == "Siglip2":
+        patch = said.whole("patch_size", p.multiple)
+        p = replace(p, multiple=patch, longest=said.whole("max_num_patches", p.longest or 256))
     if kind == "SuperPoint":
         p = replace(p, flip=said.flag("do_grayscale", p.flip), mean=None, std=None)
     if kind == "MobileViT":
@@ -342,6 +348,9 @@ def as_file(p: Processor) -> dict[str, Any]:
     elif p.kind in ("GLPN", "Swin2SR"):
         values |= {"size_divisor": p.multiple, "do_resize": p.multiple > 1}
         values["do_pad"] = p.multiple > 1
+    elif p.kind == "Siglip2":
+        values |= {"patch_size": p.multiple, "max_num_patches": p.longest}
+        values.pop("size", None)
     elif p.kind == "SuperPoint":
         values["do_grayscale"] = p.flip
     elif keeps_ratio:
