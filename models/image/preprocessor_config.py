@@ -57,6 +57,12 @@ KINDS: dict[str, Processor] = {
         shortest=256, crop=(224, 224), scale=1 / 127.5, offset=1.0, mean=HALF[0], std=HALF[1]
     ),
     "Siglip2": replace(_SQUARE, size=None, multiple=16, longest=256, kind="Siglip2"),
+    "PoolFormer": Processor(
+        shortest=int(224 / 0.9), filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
+    ),
+    "Levit": Processor(
+        shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
+    ),
     "GLPN": Processor(multiple=32, kind="GLPN"),
     "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
     "SuperPoint": Processor(size=(480, 640), kind="SuperPoint"),
@@ -228,6 +234,11 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
     if p.upward:
         none = v.get("size_divisor", p.multiple) == 0
         p = replace(p, multiple=1 if none else said.whole("size_divisor", p.multiple))
+    if kind in ("PoolFormer", "Levit") and "size" in v and p.shortest is not None:
+        wide = 256 / 224 * p.shortest
+        if kind == "PoolFormer":
+            wide = p.shortest / said.number("crop_pct", 0.9, 0.01, 100.0)
+        p = replace(p, shortest=int(wide))
     if p.crop_share is not None:
         p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 100.0))
     return p
