@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rushlight.models.image.processor import Processor
 
 Array = npt.NDArray[Any]
+_NEAR = 1e-5
 _GREY = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
@@ -23,6 +24,9 @@ def own_pixels(p: Processor, image: Array) -> Array:
     if p.kind == "GLPN":
         sides = max(1, tall // m) * m, max(1, wide // m) * m
         return resize(image, sides, p.filter).astype(np.float32) * scale if m > 1 else image * scale
+    if p.kind == "Siglip2":
+        sides = _most_patches(tall, wide, m, p.longest or 256)
+        return resize(image, sides, p.filter).astype(np.float32) * scale
     if p.kind == "Swin2SR":
         edges = ((0, (tall // m + 1) * m - tall), (0, (wide // m + 1) * m - wide), (0, 0))
         return np.pad(image.astype(np.float32) * scale, edges if m > 1 else 0, "symmetric")
@@ -38,6 +42,24 @@ def own_pixels(p: Processor, image: Array) -> Array:
     x = image.astype(np.float32) * scale
     plain = (image[..., 0] == image[..., 1]).all() and (image[..., 1] == image[..., 2]).all()
     return x if plain or not p.flip else np.repeat((x @ _GREY)[..., None], 3, 2)
+
+
+def _most_patches(tall: int, wide: int, patch: int, most: int) -> tuple[int, int]:
+    """The largest size of this shape whose sides are patches, of which there are at most `most`."""
+
+    def sides(share: float) -> tuple[int, int]:
+        rows, columns = (max(1, math.ceil(n * share / patch)) for n in (tall, wide))
+        return rows * patch, columns * patch
+
+    low, high = _NEAR / 10, 100.0
+    while high - low >= _NEAR:
+        middle = (low + high) / 2
+        size = sides(middle)
+        if size[0] // patch * (size[1] // patch) <= most:
+            low = middle
+        else:
+            high = middle
+    return sides(low)
 
 
 def warped(

@@ -30,6 +30,7 @@ KINDS: dict[str, Processor] = {
     "Bit": _CLIP,
     "Detr": _DETR,
     "ConditionalDetr": _DETR,
+    "GroundingDino": _DETR,
     "DeformableDetr": _DETR,
     "Yolos": replace(_DETR, multiple=16),
     "MaskFormer": replace(_DETR, multiple=32, upward=True),
@@ -55,6 +56,13 @@ KINDS: dict[str, Processor] = {
     "VJEPA2": Processor(shortest=292, crop=(256, 256), mean=IMAGENET[0], std=IMAGENET[1]),
     "Vivit": Processor(
         shortest=256, crop=(224, 224), scale=1 / 127.5, offset=1.0, mean=HALF[0], std=HALF[1]
+    ),
+    "Siglip2": replace(_SQUARE, size=None, multiple=16, longest=256, kind="Siglip2"),
+    "PoolFormer": Processor(
+        shortest=int(224 / 0.9), filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
+    ),
+    "Levit": Processor(
+        shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
     ),
     "GLPN": Processor(multiple=32, kind="GLPN"),
     "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
@@ -87,6 +95,7 @@ _OLD_SIZES = {
     "Detr": 1333,
     "ConditionalDetr": 1333,
     "DeformableDetr": 1333,
+    "GroundingDino": 1333,
     "Yolos": 1333,
     "MaskFormer": None,
     "Mask2Former": None,
@@ -182,6 +191,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         named = "size_divisor" if "size_divisor" in v else "pad_size"
         on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
         p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+    if kind == "Siglip2":
+        patch = said.whole("patch_size", p.multiple)
+        p = replace(p, multiple=patch, longest=said.whole("max_num_patches", p.longest or 256))
     if kind == "SuperPoint":
         p = replace(p, flip=said.flag("do_grayscale", p.flip), mean=None, std=None)
     if kind == "MobileViT":
@@ -223,6 +235,11 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
     if p.upward:
         none = v.get("size_divisor", p.multiple) == 0
         p = replace(p, multiple=1 if none else said.whole("size_divisor", p.multiple))
+    if kind in ("PoolFormer", "Levit") and "size" in v and p.shortest is not None:
+        wide = 256 / 224 * p.shortest
+        if kind == "PoolFormer":
+            wide = p.shortest / said.number("crop_pct", 0.9, 0.01, 100.0)
+        p = replace(p, shortest=int(wide))
     if p.crop_share is not None:
         p = replace(p, crop_share=said.number("crop_pct", p.crop_share, 0.01, 100.0))
     return p
@@ -343,6 +360,9 @@ def as_file(p: Processor) -> dict[str, Any]:
     elif p.kind in ("GLPN", "Swin2SR"):
         values |= {"size_divisor": p.multiple, "do_resize": p.multiple > 1}
         values["do_pad"] = p.multiple > 1
+    elif p.kind == "Siglip2":
+        values |= {"patch_size": p.multiple, "max_num_patches": p.longest}
+        values.pop("size", None)
     elif p.kind == "SuperPoint":
         values["do_grayscale"] = p.flip
     elif keeps_ratio:

@@ -24,7 +24,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     depend on the other labels. ValueError for missing labels, or a template without {}.
     """
     labels, sentences = asked(options, NAME)
-    texts = text_vectors(model, sentences)
+    prompted = getattr(model, "prompted", False)
+    texts: Any = model.prompt(sentences) if prompted else text_vectors(model, sentences)
     pixels, by_image = load_all(images), []
     for image in pixels:
         with no_grad():

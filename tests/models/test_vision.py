@@ -74,6 +74,12 @@ def test_logits_and_features_agree(name: str) -> None:
     if name.startswith(("sam", "mobile_sam")):
         _masks_agree(m, golden, pixels)
         return
+    if name.startswith("grounding"):
+        with rl.no_grad():
+            logits, boxes = m.detect(rl.tensor(pixels), rl.tensor(table.phrases_of()))
+        close(logits.numpy(), golden["out"].numpy())
+        close(boxes.numpy(), golden["boxes"].numpy())
+        return
     if name.startswith("clipseg"):
         with rl.no_grad():
             close(m(rl.tensor(table.ids_of()), rl.tensor(pixels)).numpy(), golden["out"].numpy())
@@ -176,7 +182,7 @@ def test_every_family_has_a_row() -> None:
     rows = {model(name).config.model_type for name in table.ROWS}
     # U2-Net is compared with its graph on real weights, in test_image_tasks.py, and YOLOv3 with
     # darknet's files in float64, in test_darknet.py.
-    others = {f"{room}{name}" for name in ("u2net", "yolov3")}
+    others = {f"{room}{name}" for name in ("u2net", "yolov3", "mtcnn")}
     found = {m for kind, m in modules.items() if kind in rows}
     assert found | others == set(modules.values())
 

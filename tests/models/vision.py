@@ -787,6 +787,11 @@ def ids_of() -> npt.NDArray[np.int64]:
     return found
 
 
+def phrases_of() -> npt.NDArray[np.int64]:
+    """Ids (1, 10) of a text of three phrases in BERT's numbers of marks."""
+    return np.array([[101, 7, 8, 1012, 9, 1012, 11, 12, 1012, 102]])
+
+
 def prompts_of() -> dict[str, npt.NDArray[Any]]:
     """Prompts for pictures of 32 pixels: two of three points each, and two boxes."""
     draw = np.random.default_rng(9)

@@ -74,6 +74,27 @@ def rows(t: Any) -> dict[str, Row]:
         "pred_num_attention_heads": 2,
         "pred_num_hidden_layers": 1,
     }
+    _GROUND = t._DETR | {
+        "d_model": 32,
+        "encoder_attention_heads": 4,
+        "backbone_config": t._MASKS["backbone_config"] | {"out_indices": [2, 3, 4]},
+        "text_config": t._BERT
+        | {"model_type": "bert", "vocab_size": 1040, "max_position_embeddings": 20},
+    }
+    _FLEX = {k: v for k, v in t._SEEN.items() if k != "image_size"} | {"num_patches": 16}
+    _PVT = {
+        "num_encoder_blocks": 2,
+        "depths": [1, 2],
+        "hidden_sizes": [8, 16],
+        "patch_sizes": [4, 2],
+        "strides": [4, 2],
+        "num_attention_heads": [1, 2],
+        "mlp_ratios": [2, 3],
+        "image_size": 32,
+    }
+    _POOL = {k: v for k, v in _PVT.items() if k in ("num_encoder_blocks", "depths", "strides")}
+    _POOL |= {"hidden_sizes": [8, 16], "patch_sizes": [7, 3], "padding": [2, 1]}
+    _SWIFT = {"depths": [2, 2], "embed_dims": [8, 16], "downsamples": [True, True]}
     found = {
         "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
         "ijepa-model": ("IJepaModel", t._VIT | {
@@ -177,5 +198,40 @@ def rows(t: Any) -> dict[str, Row]:
         "vjepa2-model": ("VJEPA2Model", _JEPA | {
             "qkv_bias": False, "hidden_act": "relu", "mlp_ratio": 2.0, "num_attention_heads": 3,
             "tubelet_size": 1, "layer_norm_eps": 1e-3}, (24, 24)),
+        "grounding-dino": ("GroundingDinoForObjectDetection", _GROUND, (64, 96)),
+        "grounding-dino-odd": ("GroundingDinoForObjectDetection", _GROUND | {
+            "decoder_bbox_embed_share": False,
+            "num_feature_levels": 3, "encoder_n_points": 2, "decoder_n_points": 3,
+            "positional_embedding_temperature": 30, "layer_norm_eps": 1e-3,
+            "activation_function": "gelu"}, (64, 64)),
+        "siglip2": ("Siglip2Model", {"text_config": t._TEXT, "vision_config": _FLEX}, (12, 20)),
+        "siglip2-odd": ("Siglip2Model", {
+            "text_config": t._TEXT | {"projection_size": 24, "hidden_act": "relu"},
+            "vision_config": _FLEX | {"patch_size": 2, "num_patches": 25, "num_channels": 2,
+                                      "layer_norm_eps": 1e-3}}, (10, 10)),
+        "upernet": ("UperNetForSemanticSegmentation", {
+            "backbone_config": t._CONVNEXT | {
+                "model_type": "convnext", "out_features": ["stage1", "stage2", "stage3"]},
+            "hidden_size": 12, "auxiliary_channels": 6, "num_labels": 4}, (33, 40)),
+        "upernet-swin": ("UperNetForSemanticSegmentation", {
+            "backbone_config": t._SWIN | {
+                "model_type": "swin", "out_features": ["stage1", "stage2"]},
+            "hidden_size": 10, "use_auxiliary_head": False, "num_labels": 3,
+            "pool_scales": [1, 3]}, (32, 40)),
+        "pvt": ("PvtForImageClassification", _PVT | t._LABELS | {
+            "sequence_reduction_ratios": [2, 1]}, (32, 32)),
+        "pvt_v2": ("PvtV2ForImageClassification", _PVT | t._LABELS | {
+            "sr_ratios": [2, 1]}, (45, 38)),
+        "pvt_v2-linear": ("PvtV2Model", _PVT | {
+            "linear_attention": True, "qkv_bias": False, "hidden_act": "relu",
+            "layer_norm_eps": 1e-3, "patch_sizes": [7, 3]}, (64, 64)),
+        "poolformer": ("PoolFormerForImageClassification", _POOL | t._LABELS, (45, 38)),
+        "poolformer-model": ("PoolFormerModel", _POOL | {
+            "use_layer_scale": False, "pool_size": 5, "mlp_ratio": 2.0, "hidden_act": "relu",
+            "num_channels": 2}, (33, 40)),
+        "swiftformer": ("SwiftFormerForImageClassification", _SWIFT | t._LABELS, (45, 38)),
+        "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
+            "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,
+            "batch_norm_eps": 1e-3, "hidden_act": "relu"}, (32, 64)),
     }  # fmt: skip
     return {name: ("transformers", *row) for name, row in found.items()}

@@ -67,7 +67,10 @@ def _of_transformers(kind: str, settings: dict[str, Any], table: Any) -> Any:
         values, names, given = _values(load_file(file), table)
         save_file(values, file, metadata={"format": "pt"})
         model, report = cls.from_pretrained(
-            folder, attn_implementation="eager", output_loading_info=True
+            folder,
+            # Its masks of booleans are added by the plain attention, not obeyed.
+            attn_implementation=None if kind.startswith("GroundingDino") else "eager",
+            output_loading_info=True,
         )
         assert not any(report.values()), report
         stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
@@ -282,6 +285,10 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         made = {"out": found.logits, "boxes": found.pred_boxes}
         said = getattr(found, "objectness_logits", None)
         return made if said is None else made | {"objectness": said}
+    if type(model).__name__.startswith("GroundingDino"):
+        ids = torch.from_numpy(TABLE.phrases_of())
+        found = model(input_ids=ids.expand(len(pixels), -1), pixel_values=pixels)
+        return {"out": found.logits[..., : ids.shape[1]], "boxes": found.pred_boxes}
     if type(model).__name__.startswith("CLIPSeg"):  # a picture has one text
         masks = [model(input_ids=i.expand(len(pixels), -1), pixel_values=pixels) for i in ids]
         return {"out": torch.stack([found.logits for found in masks], 1)}
@@ -291,6 +298,18 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         with torch.no_grad():
             seen, texts = model.encode_image(pixels), model.encode_text(ids)
             return {"out": model.get_logits(pixels, ids)[0], "texts": texts, "features": seen}
+    if type(model).__name__ == "Siglip2Model":
+        patch = model.config.vision_config.patch_size
+        tall, wide = (n // patch for n in pixels.shape[2:])
+        cut = pixels.reshape(len(pixels), -1, tall, patch, wide, patch).permute(0, 2, 4, 3, 5, 1)
+        seen = {
+            "pixel_values": cut.reshape(len(pixels), tall * wide, -1),
+            "pixel_attention_mask": torch.ones(len(pixels), tall * wide, dtype=torch.int64),
+            "spatial_shapes": torch.tensor([[tall, wide]] * len(pixels)),
+        }
+        texts, images = model.get_text_features(ids), model.get_image_features(**seen)
+        out = model(input_ids=ids, **seen).logits_per_image
+        return {"out": out, "texts": texts.pooler_output, "features": images.pooler_output}
     if hasattr(model, "logit_scale"):
         texts = model.get_text_features(ids).pooler_output
         seen = model.get_image_features(pixels).pooler_output

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -70,14 +70,8 @@ class DeformableDetr(Detector):
         self.processor = KINDS["Detr"]
         width = c.d_model
         put(self, detr.BACKBONE[:-1], ResNet(seen, ()).get_submodule("resnet"))
-        for i in range(c.num_feature_levels):
-            last = seen.hidden_sizes[taken[min(i, len(taken) - 1)] - 1]
-            conv = (
-                nn.Conv2d(last, width, 1)
-                if i < len(taken)
-                else nn.Conv2d(last if i == len(taken) else width, width, 3, 2, 1)
-            )
-            put(self, f"model.input_proj.{i}", nn.Sequential(conv, nn.GroupNorm(32, width)))
+        widths = [seen.hidden_sizes[i - 1] for i in taken]
+        put_projections(self, "model.input_proj", widths, width, c.num_feature_levels)
         put_parameter(self, "model.level_embed", c.num_feature_levels, width)
         for stack, count, heads_of, inner, points in (
             ("encoder", c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim,
@@ -112,11 +106,7 @@ class DeformableDetr(Detector):
     def _encoded(self, pixels: Tensor) -> tuple[Tensor, list[tuple[int, int]]]:
         net: Any = self.model
         maps = stages(net.backbone.conv_encoder.model, self.checked(pixels))
-        levels: list[Tensor] = []
-        for i, project in enumerate(net.input_proj.children()):
-            taken = maps[self.taken[i]] if i < len(self.taken) else None
-            before = maps[self.taken[-1]] if i == len(self.taken) else levels[-1] if i else None
-            levels.append(project(before if taken is None else taken))
+        levels = projected(net.input_proj, [maps[i] for i in self.taken])
         grids = [(x.shape[2], x.shape[3]) for x in levels]
         places = [
             sine_places(grid, self.config.d_model, x, middle=0.5) + net.level_embed[i]
@@ -171,6 +161,29 @@ class DeformableDetr(Detector):
             moved = cat([step[..., :known] + begun, step[..., known:]], -1).sigmoid()
             boxes = moved if self.config.with_box_refine else boxes
         return self._head("class_embed", self.config.decoder_layers - 1)(x), moved
+
+
+def put_projections(
+    root: nn.Module, path: str, widths: Sequence[int], width: int, levels: int
+) -> None:
+    """Give a model what makes `levels` maps of equal channels of maps with these `widths`."""
+    for i in range(levels):
+        last = widths[min(i, len(widths) - 1)]
+        first = i < len(widths)
+        conv = (
+            nn.Conv2d(last, width, 1)
+            if first
+            else nn.Conv2d(last if i == len(widths) else width, width, 3, 2, 1)
+        )
+        put(root, f"{path}.{i}", nn.Sequential(conv, nn.GroupNorm(32, width)))
+
+
+def projected(projections: nn.Module, maps: Sequence[Tensor]) -> list[Tensor]:
+    """The maps of equal channels, and smaller ones that are made of the last."""
+    levels: list[Tensor] = []
+    for i, project in enumerate(projections.children()):
+        levels.append(project(maps[min(i, len(maps) - 1)] if i <= len(maps) else levels[-1]))
+    return levels
 
 
 @nn.layers_on("meta")

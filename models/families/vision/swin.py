@@ -94,7 +94,7 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
     """The description of the transformer that a configuration asks for; base: of its names."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
     choose("still", c.still, ("either", "each", ""))
-    count, second = len(c.depths), c.model_type != "swin"
+    count, second = len(c.depths), c.model_type in ("swinv2", "swin2sr")
     flat = c.model_type == "swin2sr"  # whose stages are of one size
     windows = c.windows or [c.window_size] * count
     trained = (c.pretrained_window_sizes + [0] * count)[:count]

@@ -32,7 +32,8 @@ from rushlight.models.small_files import find_tokenizer
 class ImageTower:
     """The tower of images. first: a class token and a norm before the layers (CLIP). head: an
     attention that pools (SigLIP); without either the last hidden state is all there is. before: the
-    norm's name. resized: pictures of other sizes have the positions interpolated.
+    norm's name. resized: pictures of other sizes have the positions interpolated, `smooth` by
+    means of what they cover.
     """
 
     layer: LayerSpec
@@ -45,6 +46,7 @@ class ImageTower:
     projection: int | None = None
     before: str = "pre_layrnorm"
     resized: bool = False
+    smooth: bool = False
 
 
 @dataclass(frozen=True)
@@ -153,8 +155,14 @@ class ClipModel(ImageModel):
             return weight
         first = int(spec.first)
         old = table.weight[first:].T.reshape(1, -1, *own)
-        new = interpolate(old, size=grid, mode="bicubic").flatten(2)[0].T
+        mode = "bilinear" if spec.smooth else "bicubic"
+        new = interpolate(old, size=grid, mode=mode, antialias=spec.smooth).flatten(2)[0].T
         return cat([table.weight[:first], new], 0)
+
+    def patched(self, pixels: Tensor) -> tuple[Tensor, tuple[int, int]]:
+        """The patches (batch, tokens, width), and their grid."""
+        x = self.get_submodule("vision_model.embeddings.patch_embedding")(pixels)
+        return x.flatten(2).transpose(1, 2), (x.shape[2], x.shape[3])
 
     def states(self, pixels: Tensor) -> list[Tensor]:
         """The states (batch, tokens, width) before the image tower's layers, and after each."""
@@ -163,9 +171,7 @@ class ClipModel(ImageModel):
             raise ValueError(f"{self.config.model_type} has no tower of images")
         base: Any = self.get_submodule("vision_model")
         table, x = base.embeddings, self.checked(pixels, spec.channels)
-        x = table.patch_embedding(x)
-        grid = x.shape[2], x.shape[3]
-        x = x.flatten(2).transpose(1, 2)
+        x, grid = self.patched(x)
         if spec.first:
             x = cat([table.class_embedding.expand(len(x), 1, -1), x], 1)
         x = x + self._places(grid)
