@@ -32,7 +32,7 @@ SCRIPT = "float64 script"  # beside the goldens, written from the published arch
 REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
-              "silero_vad": "onnxruntime"}  # fmt: skip
+              "silero_vad": "onnxruntime", "craft_crnn": "easyocr"}  # fmt: skip
 HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
