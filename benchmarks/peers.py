@@ -39,6 +39,8 @@ TORCH = {
     "onnxruntime": "1.32.0",
 }
 ORT = {"onnxruntime": "1.31.0", "onnx": "1.23.2"}
+RAPIDOCR = {"rapidocr-onnxruntime": "1.4.4", "onnxruntime": "1.31.0"}
+EASYOCR = {"easyocr": "1.7.2", "torch": "2.14.1", "torchvision": "0.29.1"}
 
 
 def _place(packages: Mapping[str, str]) -> Path:

@@ -32,7 +32,7 @@ SCRIPT = "float64 script"  # beside the goldens, written from the published arch
 REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
-              "silero_vad": "onnxruntime"}  # fmt: skip
+              "silero_vad": "onnxruntime", "craft_crnn": "easyocr"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",

@@ -44,6 +44,7 @@ MODELS = (
     "u2netp",
     "mobilenet-v2",
     "yolov3-tiny",
+    "pp-ocr-v4",
 )
 
 

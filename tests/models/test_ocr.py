@@ -17,6 +17,7 @@ import pytest
 import rushlight as rl
 from rushlight.cli import run
 from rushlight.core.basis.errors import FormatError, LoadError
+from rushlight.core.io.weights.safetensors import load_safetensors
 from rushlight.models.hub.names import resolve
 from rushlight.models.image import regions as areas
 from rushlight.models.image.reading_order import reading_order
@@ -282,7 +283,17 @@ def test_files_without_letters_are_refused(tmp_path: Path) -> None:
 
 @pytest.mark.native
 def test_craft_and_a_crnn(pages: ModuleType) -> None:
-    pipe = rl.pipeline("ocr", CRAFT)
+    model = rl.models.load(CRAFT)
+    draw = np.random.default_rng(21)
+    pixels = draw.standard_normal((1, 3, 64, 96)).astype(np.float32)
+    lines = np.clip(draw.standard_normal((2, 1, 64, 128)), -1, 1).astype(np.float32)
+    golden = load_safetensors(Path(__file__).parent / "data" / "craft_crnn.safetensors")
+    with rl.no_grad():
+        found = {"maps": model.maps(rl.tensor(pixels)), "letters": model.letters(rl.tensor(lines))}
+    for name, value in golden.items():
+        wanted = value.numpy()
+        worst = np.abs(found[name].numpy() - wanted).max() / np.abs(wanted).max()
+        assert worst <= 1e-4, (name, worst)
     image, said = pages.receipt()
-    found = pipe(rgb(image))
-    assert pages.error_rate(said, found["text"]) <= 0.01, found["text"]
+    read = rl.pipeline("ocr", model)(rgb(image))
+    assert pages.error_rate(said, read["text"]) <= 0.01, read["text"]

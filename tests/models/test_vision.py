@@ -181,8 +181,8 @@ def test_every_family_has_a_row() -> None:
     modules = {kind: m for kind, m in families().items() if m.startswith(room)}
     rows = {model(name).config.model_type for name in table.ROWS}
     # U2-Net is compared with its graph on real weights, in test_image_tasks.py, and YOLOv3 with
-    # darknet's files in float64, in test_darknet.py.
-    others = {f"{room}{name}" for name in ("u2net", "yolov3", "mtcnn")}
+    # darknet's files in float64, in test_darknet.py; CRAFT has real weights, in test_ocr.py.
+    others = {f"{room}{name}" for name in ("craft_crnn", "u2net", "yolov3", "mtcnn")}
     found = {m for kind, m in modules.items() if kind in rows}
     assert found | others == set(modules.values())
 

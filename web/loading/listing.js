@@ -58,7 +58,10 @@ const OTHER_WEIGHTS =
 const TELLING = /\.pth?$/i;
 // Graphs that find lines of text and read them, with the letters that they know beside.
 const GRAPHS = /^[^/]+\.(onnx|txt)$/i;
-const READERS = [/(^|[^a-z])det([^a-z]|ect|$)[^/]*\.onnx$/i, /(^|[^a-z])rec([^a-z]|ogn|$)[^/]*\.onnx$/i];
+const READERS = [
+  /(^|[^a-z])det([^a-z]|ect|$)[^/]*\.onnx$/i,
+  /(^|[^a-z])rec([^a-z]|ogn|$)[^/]*\.onnx$/i,
+];
 const ENDING = /(-00001-of-\d{5})?\.(gguf|pth?)$/i;
 // The hub's own rule: no name begins or ends with a dot or a dash, and none has two in a row.
 const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(@[\w./-]+)?$/i;

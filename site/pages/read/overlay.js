@@ -5,7 +5,8 @@ import { make } from "../shared/page.js";
 /** @typedef {{ x: number, y: number }} Point */
 /** @typedef {{ text: string, score: number, corners: Point[] }} Word */
 /** @typedef {{ text: string, score: number, corners: Point[], words: Word[] }} Line */
-/** @typedef {{ text: string, lines: Line[], rotation: number, width: number, height: number }} Page */
+/** @typedef {{ text: string, lines: Line[], rotation: number, width: number, height: number }}
+ *    Page */
 
 const SIZE = 100; // pixels at which a word is measured
 const pen = new OffscreenCanvas(1, 1).getContext("2d");
