@@ -97,7 +97,7 @@ screenshots: env-test kernels ## open every page and write docs/screenshots
 BENCH_WEB = "transfers tab" "replay tab" "eager tab" "ops tab" "minilm tab" "smollm2 tab" \
     "host_time tab" "host_time webgpu_tab" "tab_memory" "speech tab" "matmul_cpu tab" "blocks tab" \
     "wasm_ops" "cold_start" "reranking tab" "training_web" "smollm2_cpu tab" "billion tab" \
-    "minilm_cpu tab" "matmul_web" "minilm_webgpu" "smollm2_webgpu tab"
+    "minilm_cpu tab" "onnx_web" "matmul_web" "minilm_webgpu" "smollm2_webgpu tab"
 BENCH_NATIVE = "transfers native" "replay native" "smollm2 native" "minilm native" "ops native" \
     "gpu" "host_time native" "host_time webgpu_native" "block_kinds --devices cpu,webgpu" \
     "blocks native" "matmul_native" "matmul_cpu native" "smollm2_cpu native" "eager native" "small_steps" \

@@ -114,6 +114,7 @@ def python_side(script: str, threads: int, path: Path | None = None) -> Any:
     python_path = os.pathsep.join([str(path), source] if path else [source])
     count = str(threads)
     env = {"PYTHONPATH": python_path, "OPENBLAS_NUM_THREADS": count, "OMP_NUM_THREADS": count}
+    env["PYTHONDONTWRITEBYTECODE"] = ""  # installed packages have their bytecode, too
     return [sys.executable, str(HERE / "sides" / script), count], env
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import re
 import sys
@@ -192,6 +191,8 @@ async def load_async(
     `path_or_url`, `device`, `dtype`, `format`, `progress` and what it raises are load's.
     """
     if sys.platform != "emscripten":
+        import asyncio
+
         return await asyncio.to_thread(
             load, path_or_url, device, dtype, format=format, progress=progress
         )

@@ -75,7 +75,7 @@ typedef struct {
 #define SCRATCH_B (PANEL * DEPTH)
 #define SCRATCH_MORE (4 * DEPTH + 2 * ROWS * PANEL + SCRATCH_NUMBERS)
 #if RL_ROOM
-#define SCRATCH_NUMBERS (NUMBERS * (STRIP + ROWS)) // of the rows of a tile, for a tail
+#define SCRATCH_NUMBERS (NUMBERS * (2 * STRIP + ROWS)) // of the rows of a tile, for a tail
 #else
 #define SCRATCH_NUMBERS 0
 #endif
@@ -303,6 +303,10 @@ static RL_ONCE int gemm(const product *p) {
                  !((uintptr_t)p->b.data & 3);
     int64_t wanted = 3 * rl_threads();
     job.strip = rl_min(job.panels, STRIP / ROWS / (job.whole ? 1 : 2));
+#if RL_ROOM
+    // Windows are packed once for all rows, where these are kept in panels.
+    if (p->kept && p->image && job.whole) job.strip = rl_min(job.panels, 2 * STRIP / ROWS);
+#endif
     int64_t most = TILE_FLOATS / (job.strip * ROWS) / PANEL * PANEL;
     job.cols = rl_min(p->n, !job.whole ? 16 * PANEL : same ? rl_max(4 * PANEL, most) : p->n);
     // The cut does not change the order of a sum, so it may depend on the number of threads.

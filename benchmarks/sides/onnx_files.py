@@ -7,10 +7,12 @@ Lines of JSON come in, [call, arguments]; the result of each call goes out as a 
 
 from __future__ import annotations
 
+import compileall
 import json
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -44,6 +46,7 @@ class Rushlight(Contender):
     def __init__(self) -> None:
         import rushlight as rl
 
+        compileall.compile_dir(Path(rl.__file__).parents[2] / "core", quiet=2)  # as pip does
         self.rl: Any = rl
         rl.set_num_threads(THREADS)
 

@@ -157,4 +157,6 @@ def absent(owner: str, name: str, names: Iterable[str]) -> AttributeError:
 
 def brief(value: object) -> str:
     """A value from a file as a message shows it: its repr in one line, cut off where it is long."""
+    if type(value) is str and len(value) < 90 and value.isidentifier():
+        return f"'{value}'"  # most often it is a name, and of a file of many
     return " ".join(line.strip() for line in _BRIEF.repr(value).splitlines())

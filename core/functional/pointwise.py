@@ -216,7 +216,8 @@ def fmod(x: TensorLike, other: TensorLike) -> Tensor:
     if a.dtype.kind == "f":
         # Of sizes alone: the rest of a small negative number is near b, which would round it.
         sign = where(a < 0, -1.0, 1.0).to(a.dtype)
-        return sign * remainder(sign * a, abs(b))
+        rest = sign * remainder(sign * a, abs(b))
+        return where((a == 0) & (rest == 0), a, rest)  # zero has a sign, too
     rest = remainder(a, b)
     wrong = (rest != 0) & ((a < 0) ^ (b < 0))
     return where(wrong, rest - b, rest)

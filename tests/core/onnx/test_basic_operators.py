@@ -336,3 +336,10 @@ def test_errors_name_node_and_value(case: Case, message: str) -> None:
     module = load(model.SerializeToString(), device="cpu")
     with pytest.raises(rl.FormatError, match=f"{case.op} .*{message}"):
         module(*[a for i, a in enumerate(case.inputs) if i not in case.constants])
+
+
+def test_the_rest_of_a_division_has_the_sign_of_the_dividend(device: str) -> None:
+    x = rl.tensor([-0.0, 0.0, -3.0, 3.0, -3.5], device=device)
+    found = rl.fmod(x, 3.0).numpy()
+    assert found.tolist() == [0, 0, 0, 0, -0.5]
+    assert np.signbit(found).tolist() == [True, False, True, False, True]
