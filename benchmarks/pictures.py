@@ -1,4 +1,4 @@
-"""A model that sees, beside transformers: a picture and twenty tokens, with the same random weights.
+"""A model that sees, beside transformers: a picture and twenty tokens, equal random weights.
 
     python benchmarks/pictures.py [--threads 1,2]
 

@@ -118,3 +118,35 @@ def test_answers_about_a_picture(pages: Any, serve: Any, bare: Path, tmp_path: P
     assert page.locator("#asked li").count() == 0
     page.set_viewport_size({"width": 360, "height": 740})
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+def test_a_chat_about_a_picture(pages: Any, serve: Any, bare: Path, tmp_path: Path) -> None:
+    from PIL import Image
+
+    save(tmp_path / "seer")
+    picture = np.zeros((40, 60, 3), np.uint8)
+    picture[10:30, 20:50] = (200, 120, 40)
+    Image.fromarray(picture).save(tmp_path / "picture.png")
+    page = pages.open(f"{serve(bare).url}chat/?device=cpu")
+    assert not page.is_visible("#attach")
+    page.check("input[name=kind][value=files]", force=True)
+    files = [str(f) for f in sorted((tmp_path / "seer").iterdir())]
+    page.set_input_files("#model-files", files)
+    page.click("#load")
+    page.wait_for_selector("#attach:visible", timeout=180_000)
+    page.set_input_files("#picture-file", str(tmp_path / "picture.png"))
+    page.wait_for_selector("#attached canvas")
+    page.evaluate("document.getElementById('panel-settings').open = true")
+    page.fill("#settings [name=maxNewTokens]", "4")
+    page.fill("#draft", "What is it?")
+    page.press("#draft", "Enter")
+    page.wait_for_selector(
+        "html[data-state=ready] #messages .assistant .under:has-text('generated')",
+        timeout=180_000,
+    )
+    assert page.locator("#messages .user canvas").count() == 1
+    assert "not kept" in page.inner_text("#messages .user .under")
+    assert page.locator("#attached canvas").count() == 0
+    # The picture's tokens are in the prompt.
+    count = int(page.inner_text("#messages .assistant .under").split(" prompt tokens")[0])
+    assert count > len("[user]What is it?[assistant]") + 8

@@ -8,6 +8,7 @@ import { mark, watch } from "../shared/timing.js";
 import * as costs from "./costs.js";
 import { filesOf } from "../shared/opening/dropping.js";
 import { inParts } from "./markdown.js";
+import * as pictures from "./pictures.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
 import { item, listing } from "./view.js";
@@ -121,7 +122,7 @@ function measure() {
     const asked = job.model;
     if (!asked || job.busy() || asked.contextLength === 0) return;
     const text = draft.value.trim();
-    const next = text ? [{ role: "user", content: text }] : [];
+    const next = text ? [store.newMessage("user", text)] : [];
     const given = messagesFor([...chat.messages, ...next]);
     try {
       const shape = settings.shape(asked);
@@ -138,6 +139,7 @@ function measure() {
 /** @param {Model | null} model */
 function loaded(model) {
   byId("thinking").hidden = !model?.thinkingSwitch;
+  pictures.offer(model?.tasks.includes("image-text-to-text") ?? false);
   byId("untaught").hidden = !model || model.chatTemplate || model.contextLength === 0;
   if (!model) return void (byId("context").hidden = true);
   if (narrow.matches) pick("panel-model", HTMLDetailsElement).open = false;
@@ -149,14 +151,14 @@ function loaded(model) {
 
 // --- conversation --------------------------------------------------------------------------------
 
-/** @param {{ role: string, content: string }[]} messages */
+/** @param {Message[]} messages @returns {import("../rushlight/client.js").ChatMessage[]} */
 function messagesFor(messages) {
   const system = settings.system();
-  const plain = messages.map(({ role, content }) => ({ role, content }));
+  const plain = messages.map((each) => ({ role: each.role, content: pictures.contentOf(each) }));
   return system && plain.length ? [{ role: "system", content: system }, ...plain] : plain;
 }
 
-/** @param {Model} model @param {{ role: string, content: string }[]} messages */
+/** @param {Model} model @param {import("../rushlight/client.js").ChatMessage[]} messages */
 function promptFor(model, messages) {
   // Without a chat template the model continues the text.
   return model.chatTemplate ? messages : messages.map(({ content }) => content).join("\n\n");
@@ -281,7 +283,9 @@ class Count {
 /** @param {string} text */
 function send(text) {
   if (!text.trim() || job.busy()) return;
-  store.add(chat, store.newMessage("user", text.trim()));
+  const message = store.newMessage("user", text.trim());
+  pictures.attach(message);
+  store.add(chat, message);
   draft.value = "";
   grow();
   show();
@@ -367,6 +371,7 @@ for (const words of SUGGESTIONS) {
 }
 if (narrow.matches) pick("panel-chats", HTMLDetailsElement).open = false;
 settings.start(measure);
+pictures.start();
 store.onChange(elsewhere);
 chat = store.chats()[0] ?? chat;
 costs.start(() => void (job.model && job.reload()));
@@ -377,7 +382,7 @@ for (const kind of /** @type {const} */ (["dragover", "dragleave", "drop"])) {
     panel.classList.toggle("over", kind === "dragover");
     if (kind !== "drop" || !event.dataTransfer) return;
     const files = await filesOf(event.dataTransfer);
-    if (files.length === 0) return;
+    if (files.length === 0 || pictures.take(files)) return;
     pick("panel-model", HTMLDetailsElement).open = true;
     choice.choose(files);
   });

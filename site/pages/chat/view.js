@@ -2,6 +2,7 @@
 
 import { make } from "../shared/page.js";
 import { inParts } from "./markdown.js";
+import { pictureOf } from "./pictures.js";
 import { title } from "./store.js";
 
 /**
@@ -27,7 +28,8 @@ export function item(message, last, acts) {
   const who = make("span", { class: "unseen" }, role === "user" ? "You: " : "The model: ");
   const made = make("li", { class: `message ${role}` }, who, body, under);
   if (role === "user") {
-    body.textContent = content;
+    body.replaceChildren(...pictureOf(message), content);
+    if (note) under.append(make("span", {}, note));
     const edit = () => made.replaceChildren(editor(message, made, [who, body, under], acts));
     under.append(button("Edit", edit, "Edit this message"));
     if (last) under.append(button("Answer", acts.again)); // stopped before its first word
