@@ -54,12 +54,12 @@ def save(folder: Path) -> Any:
 
 
 def pictures(studio: Any) -> None:
-    """A question about the sample, on a desktop, and dark on a phone."""
-    folder = studio.folder / "seer"
-    save(folder)
-    for view in ({}, {"phone": True, "color_scheme": "dark"}):
+    """The sample with a question, on a desktop, and dark on a phone."""
+    views: tuple[dict[str, Any], ...] = ({}, {"phone": True, "color_scheme": "dark"})
+    for view in views:
         page = studio.open("ask/?device=cpu", **view)
-        _asked(page, folder)
+        page.click("#sample")
+        page.fill("#question", "What stands on the table?")
         studio.rest(page)
         studio.keep(page, "ask-phone-dark" if view else "ask-desktop", whole=bool(view))
 
