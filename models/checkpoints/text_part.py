@@ -92,9 +92,7 @@ def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
     return text
 
 
-def language_model_of(
-    config: dict[str, Any], known: Collection[str]
-) -> dict[str, Any] | None:
+def language_model_of(config: dict[str, Any], known: Collection[str]) -> dict[str, Any] | None:
     """config.json of the language model within; None where none of its families is `known`.
 
     FormatError for a text_config that is no object.

@@ -88,7 +88,9 @@ def _joined(arrays: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
     sides = [max(sizes) for sizes in zip(*(a.shape[1:] for a in arrays), strict=True)]
     return np.concatenate(
         [
-            np.pad(a, [(0, 0), *((0, most - n) for n, most in zip(a.shape[1:], sides, strict=True))])
+            np.pad(
+                a, [(0, 0), *((0, most - n) for n, most in zip(a.shape[1:], sides, strict=True))]
+            )
             for a in arrays
         ]
     )

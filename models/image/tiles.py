@@ -45,7 +45,9 @@ class Steps:
 
     def __call__(self, tiles: Sequence[Pixels]) -> Floats:
         """Normalized pixels (n, 3, height, width) of tiles of one size."""
-        return np.ascontiguousarray(np.stack([self.numbers(t) for t in tiles]).transpose(0, 3, 1, 2))
+        return np.ascontiguousarray(
+            np.stack([self.numbers(t) for t in tiles]).transpose(0, 3, 1, 2)
+        )
 
 
 HALVES = Steps(mean=HALF[0], std=HALF[1])

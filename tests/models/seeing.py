@@ -69,7 +69,12 @@ def tokenizer_json(special: tuple[str, ...]) -> bytes:
          "normalized": False, "special": True}
         for i, text in enumerate(special)
     ]  # fmt: skip
-    level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
+    level = {
+        "type": "ByteLevel",
+        "add_prefix_space": False,
+        "trim_offsets": True,
+        "use_regex": True,
+    }
     return json.dumps(
         {"version": "1.0", "truncation": None, "padding": None, "added_tokens": added,
          "normalizer": None, "pre_tokenizer": level, "post_processor": None, "decoder": level,
@@ -84,9 +89,7 @@ def picture(size: tuple[int, int], number: int) -> npt.NDArray[np.uint8]:
     """A picture (height, width, 3): waves of colour, and a little noise."""
     draw = np.random.default_rng(number + 11)
     rows, columns = np.indices(size)
-    waves = [
-        np.sin(rows * a + columns * b + c) for a, b, c in draw.uniform(0.02, 0.3, (3, 3))
-    ]
+    waves = [np.sin(rows * a + columns * b + c) for a, b, c in draw.uniform(0.02, 0.3, (3, 3))]
     values = 127 + 100 * np.stack(waves, 2) + draw.normal(0, 8, (*size, 3))
     return np.clip(values, 0, 255).astype(np.uint8)
 

@@ -63,7 +63,9 @@ def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
     for path in folder.glob("*.safetensors"):
         tensors = load_file(path)
         names |= {n: list(v.shape) for n, v in tensors.items()}
-        values = {n: torch.from_numpy(TABLE.values_of(n, tuple(v.shape))) for n, v in tensors.items()}
+        values = {
+            n: torch.from_numpy(TABLE.values_of(n, tuple(v.shape))) for n, v in tensors.items()
+        }
         save_file(values, path, {"format": "pt"})
     model, told = kind.from_pretrained(folder, output_loading_info=True)
     wrong = {k: v for k, v in told.items() if v and k in ("missing_keys", "unexpected_keys")}

@@ -24,7 +24,6 @@ from rushlight.models.image.tiles import (
     stored_settings,
 )
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import OffsetRMSNorm
 from rushlight.models.layers.seeing.built import LLAVA_NAMES, seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder

@@ -1,4 +1,4 @@
-"""Idefics3 (Laurençon et al., 2024) and SmolVLM (Marafioti et al., 2025): tiles by row and column."""
+"""Idefics3 (Laurençon et al., 2024) and SmolVLM (Marafioti et al., 2025): rows of tiles."""
 
 from __future__ import annotations
 

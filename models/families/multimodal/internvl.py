@@ -10,7 +10,6 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.image.tiles import (
-    Cut,
     Steps,
     TileProcessor,
     by_scale,
@@ -73,9 +72,7 @@ def _text(kind: str, count: int, tiles: int) -> str:
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
-    choose(
-        "vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full")
-    )
+    choose("vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full"))
     kind, own = c.model_type, c.model_type == "internvl"
     tower = tower_of(config, "internvl_vision" if own else "siglip_vision_model")
     factor = max(int(1 / c.downsample_ratio), 1) if own else c.downsample_factor

@@ -107,7 +107,9 @@ def pixtral_processor(
     longest = said.pair("size", sides) if sides else (square(said, "size", 1024),) * 2
     steps = steps_of(said, Steps())
     if not lines:
-        return RowsProcessor(steps, longest, square(said, "patch_size", patch * merge), place, "", "")
+        return RowsProcessor(
+            steps, longest, square(said, "patch_size", patch * merge), place, "", ""
+        )
     return RowsProcessor(
         steps, longest, patch * merge, str(whole.get("image_token", place)),
         str(whole.get("image_break_token", "[IMG_BREAK]")),
@@ -139,9 +141,7 @@ def _tiles(files: Mapping[str, bytes], res: AnyRes, base: int, place: str) -> Ti
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
-    choose(
-        "vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full")
-    )
+    choose("vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full"))
     one, tiled = c.model_type == "llava_onevision", c.model_type != "llava"
     usual = {} if config.get("vision_config") else _SIGLIP if one else _CLIP
     tower = tower_of(config, "siglip_vision_model" if one else "clip_vision_model", **usual)

@@ -77,7 +77,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         base, found = model.model, []
         for picture in each_size(inputs["pixels"], inputs["image_sizes"]):
             rows, columns = (picture.shape[i + 2] // tower.patch[i] for i in range(2))
-            states = base.get_submodule(seen).chosen(picture, -1 if light else c.vision_feature_layer)
+            states = base.get_submodule(seen).chosen(
+                picture, -1 if light else c.vision_feature_layer
+            )
             found.append(base.get_submodule(through)(states.reshape(rows, columns, -1)))
         return cat(found)
 

@@ -133,9 +133,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             assert a.rotary is not None
             return replace(a, rotary=replace(a.rotary, interleaved=False))
 
-        return by_sections(
-            each_attention(spec, halved), rotary.get("mrope_section", [16, 24, 24])
-        )
+        return by_sections(each_attention(spec, halved), rotary.get("mrope_section", [16, 24, 24]))
 
     return seeing_decoder(config, names, c, sight, change)
 
@@ -155,5 +153,7 @@ FAMILY = Family(
         ("model.language_model.", "model.language_model."),
         ("model.", "model.language_model."),
     ),
-    unused=lambda name, config: "packing_position_embedding" in name or ".vision_model.head." in name,
+    unused=lambda name, config: (
+        "packing_position_embedding" in name or ".vision_model.head." in name
+    ),
 )

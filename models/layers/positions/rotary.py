@@ -172,8 +172,9 @@ class Rotary:
     ) -> Angles:
         """cos and sin for each kind, (batch, 1, length, dim/2), of positions (batch, length).
 
-        Positions of pictures are (3, batch, length): by time, height and width. lengths: (batch,), the positions of each row without padding on the right. expected:
-        (batch,), the lengths that rows will have, where they are read in parts.
+        Positions of pictures are (3, batch, length): by time, height and width. lengths: (batch,),
+        the positions of each row without padding on the right. expected: (batch,), the lengths that
+        rows will have, where they are read in parts.
         """
         tables, until, axes = {}, None, positions if positions.ndim == 3 else None
         positions = positions if axes is None else axes[0]

@@ -1,4 +1,4 @@
-"""LLaVA-NeXT's rows of features: a whole picture, then its tiles joined, a vector after each line."""
+"""LLaVA-NeXT's rows: a whole picture, then its tiles joined, with a vector after each line."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ def seeing_decoder(
     decoder = family_of(kind, "config.json: text_config: model_type").build(within, names)
     if not isinstance(decoder, Decoder):
         raise FormatError(
-            f"config.json: text_config: {kind} is no decoder, which "
-            f"{config['model_type']} needs"
+            f"config.json: text_config: {kind} is no decoder, which {config['model_type']} needs"
         )
     spec = replace(decoder.spec, names=replace(decoder.spec.names, base=base))
     if names and not any(_SEES.search(name) for name in names):

@@ -135,9 +135,7 @@ class PictureDecoder(Decoder):
             out["positions"] = from_numpy(positions).to(self.device)
         return out | self._groups(seen)
 
-    def _groups(
-        self, seen: npt.NDArray[np.bool_], counts: Sequence[int] = ()
-    ) -> dict[str, Tensor]:
+    def _groups(self, seen: npt.NDArray[np.bool_], counts: Sequence[int] = ()) -> dict[str, Tensor]:
         """The groups (batch, length) of tokens that see each other; counts: of real tokens."""
         kind = self.sight.together
         if not kind:
@@ -200,7 +198,8 @@ class PictureDecoder(Decoder):
                 f"{self.config.model_type}: the text has {len(pieces) - 1} places for pictures "
                 f"({marker}), but {len(pictures)} pictures are given"
             )
-        whole = pieces[0] + "".join(p.text + after for p, after in zip(pictures, pieces[1:]))
+        told = zip(pictures, pieces[1:], strict=True)
+        whole = pieces[0] + "".join(p.text + after for p, after in told)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts)

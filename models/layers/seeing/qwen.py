@@ -145,7 +145,9 @@ class QwenTower(nn.Module):
         indices, weights = [], []
         for time, tall, wide in grids:
             rows, columns = (np.linspace(0, side - 1, n, dtype=np.float32) for n in (tall, wide))
-            near = [(axis.astype(np.int64), axis - axis.astype(np.int64)) for axis in (rows, columns)]
+            near = [
+                (axis.astype(np.int64), axis - axis.astype(np.int64)) for axis in (rows, columns)
+            ]
             (top, down), (left, right) = near
             below, beside = (np.minimum(n + 1, side - 1) for n in (top, left))
             corners = [
@@ -261,7 +263,9 @@ def attention_in_runs(q: Tensor, k: Tensor, v: Tensor, runs: Sequence[int]) -> T
     return outs[0] if len(outs) == 1 else cat(outs, 2)
 
 
-def _merged_order(values: npt.NDArray[np.generic], time: int, merge: int) -> npt.NDArray[np.generic]:
+def _merged_order(
+    values: npt.NDArray[np.generic], time: int, merge: int
+) -> npt.NDArray[np.generic]:
     """(height, width) values in the order of patches: those of a row of features side by side."""
     tall, wide = values.shape
     blocks = values.reshape(tall // merge, merge, wide // merge, merge).transpose(0, 2, 1, 3)

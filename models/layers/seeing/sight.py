@@ -33,15 +33,16 @@ class Sight:
 
     token: the id of the placeholder that each row of a picture replaces. marker: the text of a
     picture in a prompt, which the processor's text takes the place of. parts: modules beside the
-    language model, by their paths, or the sizes of parameters. look: makes rows of the inputs. processor: (small files,
-    config.json) -> the checkpoint's processor. deep: the number of layers after which more is added
-    to the rows. together: which tokens see each other: none, those of a "picture" (within a layer's
-    window, if it has one), those in layers with a "window" alone, or the whole "prompt". blank: the
-    token that inputs of layers are of in the place of rows, if there are such inputs. framed: (text, number of pictures) -> the text of
-    a prompt as the reference's processor frames it, which adds no special tokens then; special:
-    whether the tokenizer adds them otherwise. sections: whether positions are by time, height and width; a picture moves those after
-    it by the larger side of its grid. merge: how many patches each side of a row has, where the
-    model's input image_grid_thw counts patches.
+    language model, by their paths, or the sizes of parameters. look: makes rows of the inputs.
+    processor: (small files, config.json) -> the checkpoint's processor. deep: the number of layers
+    after which more is added to the rows. together: which tokens see each other: none, those of a
+    "picture" (within a layer's window, if it has one), those in layers with a "window" alone, or
+    the whole "prompt". blank: the token that inputs of layers are of in the place of rows, if there
+    are such inputs. framed: (text, number of pictures) -> the text of a prompt as the reference's
+    processor frames it, which adds no special tokens then. special: whether the tokenizer adds them
+    otherwise. sections: whether positions are by time, height and width; a picture moves those
+    after it by the larger side of its grid. merge: how many patches each side of a row has, where
+    the model's input image_grid_thw counts patches.
     """
 
     token: int

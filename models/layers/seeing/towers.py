@@ -51,7 +51,8 @@ class TowerNames:
 @dataclass(frozen=True)
 class TowerSpec:
     """A tower. places: how a picture's positions come of the table: as it is ("table"), by the
-    nearest of its places ("nearest"), interpolated ("resized"; "stretched": without averaging), or by Pixtral's rotation ("rotary").
+    nearest of its places ("nearest"), interpolated ("resized"; "stretched": without averaging), or
+    by Pixtral's rotation ("rotary").
 
     flat: pixels are patches already. head: SigLIP's, which is kept and not read.
     """
@@ -143,7 +144,9 @@ class Tower(nn.Module):
         no layer has.
         """
         count = self.spec.layers + 1
-        several = [layers] if isinstance(layers, int) else numbers_of("vision_feature_layer", layers)
+        several = (
+            [layers] if isinstance(layers, int) else numbers_of("vision_feature_layer", layers)
+        )
         if not several or not all(-count <= i < count for i in several):
             raise FormatError(
                 f"config.json: vision_feature_layer is {brief(layers)}, but the tower has "
@@ -187,7 +190,9 @@ class Tower(nn.Module):
         rows, columns = (
             np.searchsorted(
                 edges,
-                np.minimum(np.arange(n, dtype=np.float32) * np.float32(1 / n), np.float32(1 - 1e-6)),
+                np.minimum(
+                    np.arange(n, dtype=np.float32) * np.float32(1 / n), np.float32(1 - 1e-6)
+                ),
                 "right",
             )
             for n in grid
@@ -352,7 +357,7 @@ def _pixtral(c: Any) -> TowerSpec:
     return TowerSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), c.num_channels,
-        TowerNames("patch_conv", positions="", before="ln_pre", layers="transformer.layers", last=""),
+        TowerNames("patch_conv", "", "", "ln_pre", "transformer.layers", ""),
         "rotary", patch_bias=False, theta=theta,
     )  # fmt: skip
 

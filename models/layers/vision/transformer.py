@@ -129,9 +129,7 @@ class Layer(nn.Module):
         q, k, v = (self.get_submodule(path)(normed) for path in (names.q, names.k, names.v))
         if names.q_norm:
             q, k = self.get_submodule(names.q_norm)(q), self.get_submodule(names.k_norm)(k)
-        q, k, v = (
-            y.reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2) for y in (q, k, v)
-        )
+        q, k, v = (y.reshape(batch, tokens, self.spec.heads, -1).transpose(1, 2) for y in (q, k, v))
         if self.spec.rotary is not None and tables is not None:
             q, k = (self.spec.rotary.rotate(heads, tables) for heads in (q, k))
         seen = scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=is_causal)

@@ -18,12 +18,17 @@ def rows(t: Any) -> dict[str, Any]:
     cut = {"size": {"height": 16, "width": 16}, "crop_to_patches": True, "max_patches": 4}
     names = {"start_image_token": "<img>", "end_image_token": "</img>",
              "context_image_token": "<IMG_CONTEXT>", "video_token": "<video>"}  # fmt: skip
-    cohere = {"boi_token": "<|START_OF_IMG|>", "eoi_token": "<|END_OF_IMG|>",
-              "image_token": "<|IMG_PATCH|>", "img_line_break_token": "<|IMG_LINE_BREAK|>"}
+    cohere = {
+        "boi_token": "<|START_OF_IMG|>",
+        "eoi_token": "<|END_OF_IMG|>",
+        "image_token": "<|IMG_PATCH|>",
+        "img_line_break_token": "<|IMG_LINE_BREAK|>",
+    }
     pad = {"pad_token": "<|pad|>"}
     text = "<IMG_CONTEXT>\nWhat? <IMG_CONTEXT> And this?"
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     within = {**t.TEXT, "model_type": "cohere2", "sliding_window": 30, "logit_scale": 0.5,
-              "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}  # fmt: skip
+              "layer_types": kinds}  # fmt: skip
     return {
         "internvl": t.Row(
             "InternVLForConditionalGeneration",

@@ -10,8 +10,15 @@ SPECIAL = ("<image>", "<|image_start|>", "<|image_end|>", "<|img_thumbnail|>",
 
 def rows(t: Any) -> dict[str, Any]:
     """The rows; `t` is seeing.py."""
-    tower = {"model_type": "siglip2_vision_model", "hidden_size": 24, "intermediate_size": 28,
-             "num_hidden_layers": 3, "num_attention_heads": 2, "patch_size": 4, "num_patches": 25}
+    tower = {
+        "model_type": "siglip2_vision_model",
+        "hidden_size": 24,
+        "intermediate_size": 28,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "patch_size": 4,
+        "num_patches": 25,
+    }
     text = {**t.TEXT, "model_type": "lfm2", "conv_L_cache": 3, "block_multiple_of": 8,
             "layer_types": ["conv", "full_attention", "conv"]}  # fmt: skip
     config = {"model_type": "lfm2_vl", "text_config": text, "image_token_id": 256,
