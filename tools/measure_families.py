@@ -2,7 +2,7 @@
 
     python tools/measure_families.py [cpu,webgpu] [MODEL_TYPE ...]
 
-Each row of tests/models/families.py and vision.py, a small random checkpoint, is computed on each
+Each row of tests/models/families.py, vision.py and seeing.py, a small random checkpoint, is computed on each
 device. An error is the largest difference from the reference's results, by the largest of these;
 a family has the largest of its rows. Figures of a device that is not named stay, and if families
 are named those of all others.
@@ -42,8 +42,8 @@ HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
 small random checkpoints: the largest difference from the reference, by its largest result, in the
-worst of a family's rows in `tests/models/families/` and `vision.py`. Each runs on `cpu` and
-`webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
+worst of a family's rows in `tests/models/families/`, `pictures/` and `vision.py`. Each runs on `cpu`
+and `webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
 
 | model_type | formats | reference | error, cpu | error, webgpu | what it is |
 | --- | --- | --- | --- | --- | --- |
@@ -122,6 +122,25 @@ def series(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
         yield kind, "transformers", _off(found, golden)
 
 
+def pictures(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of seeing.py: logits of prompts with pictures."""
+    if only and not any(".multimodal." in families()[kind] for kind in only):
+        return
+    tests = _module("test_pictures")
+    for name, row in tests.ROWS.items():
+        kind = row.config["model_type"]
+        if only and kind not in only:
+            continue
+        golden = load_safetensors(tests.DATA / f"{name}.safetensors")
+        model = tests.model(name, device)
+        with rl.no_grad():
+            inputs = tests.inputs_of(model, name, golden)
+            logits = model(golden["ids"].to(device), **inputs)
+        wanted = golden["logits"]
+        step = -(-logits.shape[1] // wanted.shape[1])
+        yield kind, "transformers", _off(logits.to("cpu")[:, ::step, ::5], wanted)
+
+
 def write(table: dict[str, dict[str, Any]]) -> None:
     """The file and the page."""
     lines = ["# Written by tools/measure_families.py: references, and errors beside them.\n"]
@@ -160,7 +179,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images, series):
+        for read in (texts, images, series, pictures):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue

@@ -59,7 +59,11 @@ KINDS: dict[str, Processor] = {
     ),
     "Siglip2": replace(_SQUARE, size=None, multiple=16, longest=256, kind="Siglip2"),
     "PoolFormer": Processor(
-        shortest=int(224 / 0.9), filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
+        shortest=int(224 / 0.9),
+        filter="bicubic",
+        crop=(224, 224),
+        mean=IMAGENET[0],
+        std=IMAGENET[1],
     ),
     "Levit": Processor(
         shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]

@@ -13,9 +13,9 @@ from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.image.patches import PatchProcessor, patch_processor
+from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
-from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.seeing.built import by_sections, renaming, seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.qwen import (

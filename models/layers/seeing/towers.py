@@ -51,7 +51,8 @@ class TowerNames:
 @dataclass(frozen=True)
 class TowerSpec:
     """A tower. places: how a picture's positions come of the table: as it is ("table"), by the
-    nearest of its places ("nearest"), interpolated ("resized"; "stretched": without averaging), or by Pixtral's rotation ("rotary").
+    nearest of its places ("nearest"), interpolated ("resized"; "stretched": without averaging), or
+    by Pixtral's rotation ("rotary").
 
     flat: pixels are patches already. head: SigLIP's, which is kept and not read.
     """
@@ -356,7 +357,7 @@ def _pixtral(c: Any) -> TowerSpec:
     return TowerSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), c.num_channels,
-        TowerNames("patch_conv", positions="", before="ln_pre", layers="transformer.layers", last=""),
+        TowerNames("patch_conv", "", "", "ln_pre", "transformer.layers", ""),
         "rotary", patch_bias=False, theta=theta,
     )  # fmt: skip
 

@@ -24,6 +24,7 @@ def rows(t: Any) -> dict[str, Any]:
     scan = {"pan_and_scan_min_crop_size": 10, "pan_and_scan_max_num_crops": 3,
             "pan_and_scan_min_ratio_to_activate": 1.3}  # fmt: skip
     whole = ("SiglipImageProcessorPil", {**size, "image_seq_length": 64})
+    marks = {"image_token": "<image>", "bos_token": "<bos>"}
     pali = {"model_type": "paligemma", "image_token_index": 260, "projection_dim": 48}
     return {
         "gemma3": t.Row(
@@ -45,7 +46,7 @@ def rows(t: Any) -> dict[str, Any]:
             "PaliGemmaForConditionalGeneration",
             {**pali, "text_config": {**t.TEXT, "model_type": "gemma"}, "vision_config": tower},
             SPECIAL, whole, ("PaliGemmaProcessor", {}),
-            "<image><image>answer en What?", tokens={"image_token": "<image>", "bos_token": "<bos>"},
+            "<image><image>answer en What?", tokens=marks,
         ),
         "paligemma-2": t.Row(
             "PaliGemmaForConditionalGeneration",
@@ -53,7 +54,7 @@ def rows(t: Any) -> dict[str, Any]:
                                      "final_logit_softcapping": 3.0},
              "vision_config": {**tower, "vision_use_head": True}, "tie_word_embeddings": False},
             SPECIAL, whole, ("PaliGemmaProcessor", {}), "caption en",
-            ((30, 40),), {"image_token": "<image>", "bos_token": "<bos>"},
+            ((30, 40),), marks,
             # The reference's processor refuses such a text; its layers would see it differently.
             alone=False,
         ),

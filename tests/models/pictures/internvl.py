@@ -26,8 +26,9 @@ def rows(t: Any) -> dict[str, Any]:
     }
     pad = {"pad_token": "<|pad|>"}
     text = "<IMG_CONTEXT>\nWhat? <IMG_CONTEXT> And this?"
+    kinds = ["sliding_attention", "full_attention", "sliding_attention"]
     within = {**t.TEXT, "model_type": "cohere2", "sliding_window": 30, "logit_scale": 0.5,
-              "layer_types": ["sliding_attention", "full_attention", "sliding_attention"]}  # fmt: skip
+              "layer_types": kinds}  # fmt: skip
     return {
         "internvl": t.Row(
             "InternVLForConditionalGeneration",

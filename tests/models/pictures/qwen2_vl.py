@@ -21,8 +21,14 @@ def rows(t: Any) -> dict[str, Any]:
                "size": {"shortest_edge": 256, "longest_edge": 800}}  # fmt: skip
 
     def row(kind: str, text: dict[str, Any], vision: dict[str, Any], **config: Any) -> Any:
-        name = {"qwen2_vl": "Qwen2VL", "qwen2_5_vl": "Qwen2_5_VL", "qwen3_vl": "Qwen3VL",
-                "qwen3_vl_moe": "Qwen3VLMoe", "qwen3_5": "Qwen3_5", "qwen3_5_moe": "Qwen3_5Moe"}[kind]
+        name = {
+            "qwen2_vl": "Qwen2VL",
+            "qwen2_5_vl": "Qwen2_5_VL",
+            "qwen3_vl": "Qwen3VL",
+            "qwen3_vl_moe": "Qwen3VLMoe",
+            "qwen3_5": "Qwen3_5",
+            "qwen3_5_moe": "Qwen3_5Moe",
+        }[kind]
         return t.Row(
             f"{name}ForConditionalGeneration",
             {"model_type": kind, **TOKENS, "text_config": {**t.TEXT, **text},
@@ -38,11 +44,20 @@ def rows(t: Any) -> dict[str, Any]:
                                "mrope_section": [1, 3, 2]}}  # fmt: skip
     third = {"hidden_size": 24, "intermediate_size": 28, "out_hidden_size": 48,
              "num_position_embeddings": 25}  # fmt: skip
-    delta = {"layer_types": ["linear_attention", "full_attention", "linear_attention"],
-             "linear_key_head_dim": 8, "linear_value_head_dim": 8, "linear_num_key_heads": 2,
-             "linear_num_value_heads": 4, "head_dim": 16,
-             "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0,
-                                 "partial_rotary_factor": 0.5, "mrope_section": [2, 1, 1]}}
+    delta = {
+        "layer_types": ["linear_attention", "full_attention", "linear_attention"],
+        "linear_key_head_dim": 8,
+        "linear_value_head_dim": 8,
+        "linear_num_key_heads": 2,
+        "linear_num_value_heads": 4,
+        "head_dim": 16,
+        "rope_parameters": {
+            "rope_type": "default",
+            "rope_theta": 10000.0,
+            "partial_rotary_factor": 0.5,
+            "mrope_section": [2, 1, 1],
+        },
+    }
     experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
                "shared_expert_intermediate_size": 12}  # fmt: skip
     return {
