@@ -181,3 +181,22 @@ def test_choices_agree(name: str) -> None:
         close(m(golden["ids"], rl.tensor(pixels)).numpy(), golden["logits"].numpy())
     rows = rl.pipeline("visual-question-answering", m)(image, question="How many?", top_k=2)
     assert [{*row} for row in rows] == [{"score", "answer"}] * 2
+
+
+def test_boxes_of_phrases() -> None:
+    """KOSMOS-2's boxes, in pixels of the file: the example of transformers' documentation."""
+    from rushlight.models.families.multimodal.kosmos2 import located
+
+    said = located(
+        "<grounding> An image of<phrase> a snowman</phrase><object><patch_index_0044>"
+        "<patch_index_0863></object> warming himself by<phrase> a fire</phrase><object>"
+        "<patch_index_0005><patch_index_0911></object>.",
+        (100, 200),
+    )
+    assert said["generated_text"] == "An image of a snowman warming himself by a fire."
+    assert said["entities"] == [
+        {"label": "a snowman", "start": 12, "end": 21,
+         "boxes": [[78.125, 4.6875, 196.875, 82.8125]]},
+        {"label": "a fire", "start": 41, "end": 47,
+         "boxes": [[34.375, 1.5625, 96.875, 89.0625]]},
+    ]  # fmt: skip

@@ -99,6 +99,9 @@ def make(name: str) -> None:
     if row.read in ("encode", "prompt", "choose"):
         out["ids"] = text
         told["input_ids"] = text.expand(len(images), -1)
+    if row.read == "rows":  # of the text the rows and what is before them come first
+        before, told["input_ids"] = text[:, :5].expand(2, -1), text.expand(2, -1)
+        told["image_embeds_position_mask"] = torch.tensor([[0, 0, 1, 1, 1] + [0] * 99] * 2)
     ids = "input_ids" if row.read == "decode" else "decoder_input_ids"
     started = {}
     if row.read in ("begin", "decode") and text is not None:
@@ -114,9 +117,15 @@ def make(name: str) -> None:
             out["greedy"] = model.generate(**told, max_new_tokens=NEW, do_sample=False)
         else:
             seen: list[torch.Tensor] = []  # of a decoder whose logits are not given on
-            inner = getattr(model, "text_decoder", model)
+            inner = model if row.read == "rows" else getattr(model, "text_decoder", model)
             hook = inner.register_forward_hook(lambda *given: seen.append(given[2].logits))
-            model(**told, **{ids: torch.tensor(IDS)})
+            if row.read == "rows":
+                mask = told.pop("image_embeds_position_mask")
+                asked = torch.cat([before, torch.tensor(IDS)], 1)
+                model(**told | {"input_ids": asked, "image_embeds_position_mask": mask[:, :10]})
+                told["image_embeds_position_mask"] = mask[:, : text.shape[1]]
+            else:
+                model(**told, **{ids: torch.tensor(IDS)})
             hook.remove()
             logits = seen[0]
             out["logits"] = logits[:, -len(IDS[0]) :, ::5].clone()
