@@ -92,4 +92,5 @@ FAMILY = Family(
     architectures=ARCHITECTURES,
     config=Config,
     build=build,
+    refused=("default_scale", "keepdim", "minimum_scale", "scaling_dim"),
 )
