@@ -48,6 +48,7 @@ def _smoothed(maps: Any) -> Any:
         edges[axis] = (_RADIUS, _RADIUS)
         padded, n = np.pad(x, edges, "symmetric"), x.shape[axis]
         x = sum(
-            share * padded.take(np.arange(i, i + n), axis) for i, share in enumerate(kernel.tolist())
+            share * padded.take(np.arange(i, i + n), axis)
+            for i, share in enumerate(kernel.tolist())
         )
     return x.astype(maps.dtype)

@@ -751,7 +751,9 @@ _spec = importlib.util.spec_from_file_location(
 assert _spec is not None and _spec.loader is not None
 _more = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(_more)
-ROWS |= _more.rows(SimpleNamespace(**{k: v for k, v in globals().items() if k.strip("_").isupper()}))
+ROWS |= _more.rows(
+    SimpleNamespace(**{k: v for k, v in globals().items() if k.strip("_").isupper()})
+)
 
 
 def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
@@ -802,9 +804,7 @@ def prompts_of() -> dict[str, npt.NDArray[Any]]:
     }
 
 
-def frames_of(
-    size: tuple[int, int], frames: int, channels: int = 3
-) -> npt.NDArray[np.float32]:
+def frames_of(size: tuple[int, int], frames: int, channels: int = 3) -> npt.NDArray[np.float32]:
     """Normalized pixels (2, frames, channels, height, width)."""
     found = np.random.default_rng(7).standard_normal((2, frames, channels, *size))
     return found.astype(np.float32)

@@ -39,7 +39,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> ClipModel:
         c = read_config(Config, config | {"architectures": None})
         image = towers.tower(config, "vision_config", towers.ClipVision)
         text = towers.tower(config, "text_config", towers.ClipText)
-        return ClipModel(c, image_tower(image, c.projection_dim), text_tower(text, c.projection_dim))
+        return ClipModel(
+            c, image_tower(image, c.projection_dim), text_tower(text, c.projection_dim)
+        )
     if kind == "clip_text_model" or named[0] == "CLIPTextModelWithProjection":
         text_config = towers.read(config, towers.ClipText)
         wide = text_config.projection_dim if "text_projection.weight" in names else None

@@ -124,9 +124,7 @@ class DeformableDetr(Detector):
         path = f"{base}{name}" if name == "bbox_embed" else name
         return self.get_submodule(f"{path}.{min(i, count - 1)}")
 
-    def _asked(
-        self, memory: Tensor, grids: list[tuple[int, int]]
-    ) -> tuple[Tensor, Tensor, Tensor]:
+    def _asked(self, memory: Tensor, grids: list[tuple[int, int]]) -> tuple[Tensor, Tensor, Tensor]:
         """The queries' places, their states, and the boxes or points that they begin with."""
         net: Any = self.model
         c, width = self.config, self.config.d_model

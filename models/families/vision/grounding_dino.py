@@ -153,9 +153,7 @@ class GroundingDino(ImageModel):
 
     prompted = True
 
-    def __init__(
-        self, c: Config, seen: Swin, taken: Sequence[int], heads: int, text: Any
-    ) -> None:
+    def __init__(self, c: Config, seen: Swin, taken: Sequence[int], heads: int, text: Any) -> None:
         self.config, self.heads, width = c, heads, c.d_model
         self.processor, eps = KINDS["GroundingDino"], c.layer_norm_eps
         put(self, detr.BACKBONE[:-1], seen)
@@ -312,13 +310,13 @@ class GroundingDino(ImageModel):
             boxes = (head(x) + unsigmoid(boxes)).sigmoid()
         return made @ words.transpose(1, 2), moved
 
-    def ground(self, pixels: Tensor, texts: tuple[Tensor, list[list[int]]]) -> tuple[Tensor, Tensor]:
+    def ground(
+        self, pixels: Tensor, texts: tuple[Tensor, list[list[int]]]
+    ) -> tuple[Tensor, Tensor]:
         """Logits (batch, queries, labels) and boxes (batch, queries, 4) of what `prompt` gives."""
         ids, parts = texts
         logits, boxes = self.detect(pixels, ids)
-        best = [
-            stack([logits[..., place] for place in part], -1).max(-1)[0] for part in parts
-        ]
+        best = [stack([logits[..., place] for place in part], -1).max(-1)[0] for part in parts]
         return stack(best, -1), boxes
 
     def forward(self, *given: Tensor) -> Tensor:
@@ -386,8 +384,10 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def unused(name: str, config: dict[str, Any]) -> bool:
     """Whether a tensor is computed, or of a norm that nothing reads."""
     norm = name.startswith((f"{detr.BACKBONE}layernorm.", f"{detr.BACKBONE}swin.layernorm."))
-    return norm or name.endswith((".relative_position_index", ".position_ids")) or (
-        name.startswith("model.text_backbone.pooler.")
+    return (
+        norm
+        or name.endswith((".relative_position_index", ".position_ids"))
+        or (name.startswith("model.text_backbone.pooler."))
     )
 
 

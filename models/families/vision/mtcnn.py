@@ -122,7 +122,9 @@ class MTCNN(ImageModel):
         c, (tall, wide), found = self.config, pixels.shape[2:], []
         scale = _CELL / c.min_face_size
         while min(tall, wide) * scale >= _CELL:
-            small = interpolate(pixels, size=(int(tall * scale + 1), int(wide * scale + 1)), mode="area")
+            small = interpolate(
+                pixels, size=(int(tall * scale + 1), int(wide * scale + 1)), mode="area"
+            )
             told = np.asarray((yield self.told("pnet", small)[0].float().readback()))
             found.append(_cells(told, scale, sure[0]))
             scale *= c.factor
@@ -219,7 +221,9 @@ def open_parts(place: Path | str) -> tuple[dict[str, bytes], dict[str, Tensor]] 
     from rushlight.core.io import load_weights
 
     tensors = {
-        f"{name}.{own}": t for name, path in paths.items() for own, t in load_weights(path)[0].items()
+        f"{name}.{own}": t
+        for name, path in paths.items()
+        for own, t in load_weights(path)[0].items()
     }
     return {"config.json": json.dumps({"model_type": "mtcnn"}).encode()}, tensors
 

@@ -70,7 +70,11 @@ class _Layer(nn.Module):
         if heads < 1 or width % heads:
             raise FormatError(f"config.json: {width} channels do not fit {heads} heads")
         self.second, self.heads, self.linear = c.model_type == "pvt_v2", heads, linear
-        self.act, eps, inner = ACTIVATIONS[c.hidden_act], c.layer_norm_eps, int(width * c.mlp_ratios[stage])
+        self.act, eps, inner = (
+            ACTIVATIONS[c.hidden_act],
+            c.layer_norm_eps,
+            int(width * c.mlp_ratios[stage]),
+        )
         own = "attention." if self.second else "attention.self."
         self.own, self.out = own[:-1], own + "proj" if self.second else "attention.output.dense"
         for name in ("query", "key", "value"):
@@ -163,7 +167,9 @@ class Pvt(ImageModel):
         net = self.get_submodule(f"{self.config.model_type}.encoder")
         x, made = self.checked(pixels, self.config.num_channels), []
         for i in range(self.config.num_encoder_blocks):
-            stage: Any = net.get_submodule(f"layers.{i}" if self.second else f"patch_embeddings.{i}")
+            stage: Any = net.get_submodule(
+                f"layers.{i}" if self.second else f"patch_embeddings.{i}"
+            )
             patches = stage.patch_embedding if self.second else stage
             x = patches.proj(x) if self.second else patches.projection(x)
             grid = x.shape[2], x.shape[3]

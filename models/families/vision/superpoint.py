@@ -129,7 +129,9 @@ class SuperPoint(ImageModel):
         with no_grad():
             batch = self.processor([image], self.device).to(self.dtype)
             scores, cells = captured(self, "seen", batch)
-        points, values = self.found(np.asarray((yield scores[0].float().readback())), options["threshold"])
+        points, values = self.found(
+            np.asarray((yield scores[0].float().readback())), options["threshold"]
+        )
         order = np.argsort(-values, kind="stable")[: options["top_k"]]
         points, values = points[order], values[order]
         made: Any = np.zeros((0, self.config.descriptor_decoder_dim), np.float32)

@@ -116,7 +116,9 @@ def describe(c: Config, base: str, names: Collection[str] = ()) -> SwinSpec:
         if second and c.still != "each":
             side = max(grid[0] >> (0 if flat else i), 1)
             window, shift = min(window, side), 0 if side <= window else shift
-        stages.append(Stage(c.embed_dim << (0 if flat else i), layers, heads, window, shift, trained[i]))
+        stages.append(
+            Stage(c.embed_dim << (0 if flat else i), layers, heads, window, shift, trained[i])
+        )
     return SwinSpec(
         stages,
         second,

@@ -47,7 +47,11 @@ class Config:
 
 class _Layer(nn.Module):
     def __init__(self, c: Config) -> None:
-        width, self.heads, self.act = c.hidden_size, c.num_attention_heads, ACTIVATIONS[c.hidden_act]
+        width, self.heads, self.act = (
+            c.hidden_size,
+            c.num_attention_heads,
+            ACTIVATIONS[c.hidden_act],
+        )
         self.divided = c.attention_type == "divided_space_time"
         for name in ("attention", *(["temporal_attention"] if self.divided else [])):
             put(self, f"{name}.attention.qkv", nn.Linear(width, 3 * width, c.qkv_bias))
@@ -85,7 +89,9 @@ class _Layer(nn.Module):
             seen = seen.reshape(batch, frames, -1, width)
             more = seen[:, :, 1:].transpose(1, 2).reshape(rest.shape)
             x = cat([first + seen[:, :, :1].mean(1), rest + more], 1)
-        fed: Tensor = of("output.dense")(self.act(of("intermediate.dense")(of("layernorm_after")(x))))
+        fed: Tensor = of("output.dense")(
+            self.act(of("intermediate.dense")(of("layernorm_after")(x)))
+        )
         return x + fed
 
 
@@ -113,7 +119,10 @@ class Timesformer(VideoModel):
 
     def hidden(self, pixels: Tensor) -> Tensor:
         net: Any = self.get_submodule(self.base[:-1]) if self.base else self
-        pixels, table = self.seen(pixels, any_length=self.config.attention_type != "space_only"), net.embeddings
+        pixels, table = (
+            self.seen(pixels, any_length=self.config.attention_type != "space_only"),
+            net.embeddings,
+        )
         batch, frames = pixels.shape[:2]
         x = table.patch_embeddings.projection(pixels.flatten(0, 1)).flatten(2).transpose(1, 2)
         x = cat([table.cls_token.expand(len(x), -1, -1), x], 1) + table.position_embeddings

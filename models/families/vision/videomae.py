@@ -158,7 +158,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> VideoTransformer:
 
 def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """Tensors with the biases of queries and values where those of products are."""
-    parts = {".attention.q_bias": ".attention.query.bias", ".attention.v_bias": ".attention.value.bias"}
+    parts = {
+        ".attention.q_bias": ".attention.query.bias",
+        ".attention.v_bias": ".attention.value.bias",
+    }
     by_name = {}
     for name, t in tensors.items():
         for old, new in parts.items():

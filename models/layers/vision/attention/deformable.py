@@ -68,7 +68,11 @@ class Deformable(nn.Module):
             picture = value[:, start : start + tall * wide].permute(0, 2, 3, 1)
             picture = picture.reshape(batch * heads, width // heads, tall, wide)
             side = x.new_tensor([1 / wide, 1 / tall])
-            step = boxes[:, :, None, None, 2:] * (self.scale / points) if boxes.shape[-1] == 4 else side
+            step = (
+                boxes[:, :, None, None, 2:] * (self.scale / points)
+                if boxes.shape[-1] == 4
+                else side
+            )
             where = center + moved[:, :, :, first : first + points] * step
             where = where + side * 0.5 if self.nearest else where
             grid = (where * 2 - 1).transpose(1, 2).reshape(batch * heads, count, points, 2)

@@ -69,7 +69,11 @@ class HGNet(nn.Module):
     """Pixels -> what the stem and each stage make, under transformers' names."""
 
     def __init__(self, c: Any) -> None:
-        affine, act, (first, half, last) = c.use_learnable_affine_block, c.hidden_act, c.stem_channels
+        affine, act, (first, half, last) = (
+            c.use_learnable_affine_block,
+            c.hidden_act,
+            c.stem_channels,
+        )
         sizes = {
             "stem1": (first, half, 3),
             "stem2a": (half, half // 2, 2),
