@@ -19,7 +19,7 @@ _GREY = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
 def own_pixels(p: Processor, image: Array) -> Array:
-    """Pixels (height, width, channels) of an image by the steps of `p.kind`, scaled, not normalized."""
+    """Scaled pixels (height, width, channels) of an image by the steps of `p.kind`."""
     scale, (tall, wide), m = np.float32(p.scale), image.shape[:2], p.multiple
     if p.kind == "GLPN":
         sides = max(1, tall // m) * m, max(1, wide // m) * m

@@ -1,4 +1,4 @@
-"""Conditional DETR (Meng et al., 2021), and DAB-DETR (Liu et al., 2022), whose queries are boxes."""
+"""Conditional DETR (Meng et al., 2021); DAB-DETR (Liu et al., 2022), whose queries are boxes."""
 
 from __future__ import annotations
 

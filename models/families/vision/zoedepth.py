@@ -153,7 +153,11 @@ class ZoeDepth(ImageModel):
             seeds = f"{base}seed_bin_regressor{'s' * several}{name}"
             put(self, seeds, _two(neck, embedded // 2 if several else 256, count))
             for i, n in enumerate(c.num_attractors[:_LEVELS]):
-                put(self, f"{base}attractors{name}.{i}", _two(embedded, embedded, 16 if several else n))
+                put(
+                    self,
+                    f"{base}attractors{name}.{i}",
+                    _two(embedded, embedded, 16 if several else n),
+                )
             middle = last // (4 if several else 2)
             for i, sizes in ((0, (last, middle)), (2, (middle, 4))):
                 put(self, f"{base}conditional_log_binomial{name}.mlp.{i}", nn.Conv2d(*sizes, 1))
