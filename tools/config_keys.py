@@ -115,8 +115,8 @@ WRITTEN: dict[str, dict[str, Any]] = {"mpt": {"alibi_bias_max": 8, "clip_qkv": N
 # The configurations of these are made by their families, or have only what they read.
 OWN = """
     bergamot convmixer craft_crnn densenet efficientvit eva2 fastvit mobile_sam mobileclip
-    mobilenet_v3 mobilenet_v4 mobileone model2vec repvgg resnetv2 silero_vad squeezenet
-    static_embedding u2net vgg yolo11 yolov3 yolov8
+    mobilenet_v3 mobilenet_v4 mobileone model2vec mtcnn repvgg resnetv2 silero_vad
+    squeezenet static_embedding u2net vgg yolo11 yolov3 yolov8
 """.split()
 BY_HAND |= dict.fromkeys(OWN, {})  # type: ignore[arg-type]
 # Families whose code is on the hub: what it reads beside the keys that their files here name.

@@ -19,7 +19,7 @@ _GREY = np.array([0.2989, 0.587, 0.114], np.float32)
 
 
 def own_pixels(p: Processor, image: Array) -> Array:
-    """Pixels (height, width, channels) of an image by the steps of `p.kind`, scaled, not normalized."""
+    """Scaled pixels (height, width, channels) of an image by the steps of `p.kind`."""
     scale, (tall, wide), m = np.float32(p.scale), image.shape[:2], p.multiple
     if p.kind == "GLPN":
         sides = max(1, tall // m) * m, max(1, wide // m) * m
@@ -32,8 +32,8 @@ def own_pixels(p: Processor, image: Array) -> Array:
         return np.pad(image.astype(np.float32) * scale, edges if m > 1 else 0, "symmetric")
     if p.kind == "ZoeDepth":
         x = image.astype(np.float32) * scale
-        below, right = (int(math.sqrt(n / 2) * 3) for n in (tall, wide))
-        if p.pad is not None:
+        below, right = margins(p, tall, wide)
+        if below or right:
             x = np.pad(x, ((below, below), (right, right), (0, 0)), "reflect")
         sides = p.target(*x.shape[:2])
         return x if sides is None else resize(x, sides, "corners")
@@ -42,6 +42,13 @@ def own_pixels(p: Processor, image: Array) -> Array:
     x = image.astype(np.float32) * scale
     plain = (image[..., 0] == image[..., 1]).all() and (image[..., 1] == image[..., 2]).all()
     return x if plain or not p.flip else np.repeat((x @ _GREY)[..., None], 3, 2)
+
+
+def margins(p: Processor, tall: int, wide: int) -> tuple[int, int]:
+    """What is added above and below, and at both sides, before an image is resized."""
+    if p.kind != "ZoeDepth" or p.pad is None:
+        return 0, 0
+    return int(math.sqrt(tall / 2) * 3), int(math.sqrt(wide / 2) * 3)
 
 
 def _most_patches(tall: int, wide: int, patch: int, most: int) -> tuple[int, int]:

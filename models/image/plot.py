@@ -52,7 +52,8 @@ def plot(image: Any, result: Any, *, names: bool = True) -> Any:
     image: what `load` takes. result: of object-detection, zero-shot-object-detection,
     pose-estimation, image-segmentation, mask-generation, background-removal (what is left of the
     image, the rest transparent), depth-estimation (shades of grey), image-to-image (what it made),
-    keypoint-detection or a classification, for one image. names: whether labels and scores are written. ImportError without Pillow (pip install
+    keypoint-detection or a classification, for one image. names: whether labels and scores are
+    written. ImportError without Pillow (pip install
     'rushlight[image]'), TypeError for what is no such result.
     """
     from PIL import Image, ImageDraw, ImageFont

@@ -68,6 +68,15 @@ KINDS: dict[str, Processor] = {
     "Levit": Processor(
         shortest=256, filter="bicubic", crop=(224, 224), mean=IMAGENET[0], std=IMAGENET[1]
     ),
+    "ZoeDepth": Processor(
+        size=(384, 512),
+        keep_ratio=True,
+        multiple=32,
+        pad=(0, 0),
+        mean=HALF[0],
+        std=HALF[1],
+        kind="ZoeDepth",
+    ),
     "GLPN": Processor(multiple=32, kind="GLPN"),
     "Swin2SR": Processor(multiple=8, kind="Swin2SR"),
     "SuperPoint": Processor(size=(480, 640), kind="SuperPoint"),
@@ -195,6 +204,8 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         named = "size_divisor" if "size_divisor" in v else "pad_size"
         on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
         p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+    if kind == "ZoeDepth":
+        p = replace(p, pad=(0, 0) if said.flag("do_pad", True) else None)
     if kind == "Siglip2":
         patch = said.whole("patch_size", p.multiple)
         p = replace(p, multiple=patch, longest=said.whole("max_num_patches", p.longest or 256))
@@ -230,11 +241,13 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
             p = replace(p, shortest=said.side("size", sides["shortest_edge"]))
         if "longest_edge" in sides:
             p = replace(p, longest=said.side("size", sides["longest_edge"]))
-    if kind == "DPT":
+    if kind in ("DPT", "ZoeDepth"):
+        many = v.get("ensure_multiple_of", p.multiple)
+        small = kind == "ZoeDepth" and isinstance(many, float) and 0 < many < 1  # sides as they are
         p = replace(
             p,
             keep_ratio=said.flag("keep_aspect_ratio", p.keep_ratio),
-            multiple=said.whole("ensure_multiple_of", p.multiple),
+            multiple=1 if small else said.whole("ensure_multiple_of", p.multiple),
         )
     if p.upward:
         none = v.get("size_divisor", p.multiple) == 0
@@ -357,7 +370,9 @@ def as_file(p: Processor) -> dict[str, Any]:
         values["round_crop_offset"] = p.rounded  # torchvision's middle; transformers' is cut
     if p.crop_share is not None:
         values["crop_pct"] = p.crop_share
-    if p.pad is not None:
+    if p.kind == "ZoeDepth":
+        values["do_pad"] = p.pad is not None
+    elif p.pad is not None:
         values["pad_size"] = {"height": p.pad[0], "width": p.pad[1]}
     if p.upward:
         values["size_divisor"] = p.multiple

@@ -1,4 +1,4 @@
-"""The frames of a video: pictures, an animated picture, a folder of them, or a video's file."""
+"""The frames of a video: pictures, an animated picture, a folder of pictures, or a video file."""
 
 from __future__ import annotations
 

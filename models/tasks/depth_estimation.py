@@ -10,6 +10,7 @@ import numpy as np
 from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.image.files import load_all
+from rushlight.models.image.own_steps import margins
 from rushlight.models.image.plot import drawable
 from rushlight.models.image.resize import stretched
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
@@ -27,7 +28,10 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
         size = image.shape[:2]
         with no_grad():
             batch = model.processor([image], model.device).to(model.dtype)
-            depth = interpolate(model(batch).float().unsqueeze(1), size=size, mode="bicubic")
+            below, right = margins(model.processor, *size)
+            whole = size[0] + 2 * below, size[1] + 2 * right
+            depth = interpolate(model(batch).float().unsqueeze(1), size=whole, mode="bicubic")
+            depth = depth[:, :, below : below + size[0], right : right + size[1]]
         values = np.asarray((yield depth[0, 0].readback()), np.float32)
         if options["picture"]:
             values = stretched(values)

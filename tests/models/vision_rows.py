@@ -95,6 +95,24 @@ def rows(t: Any) -> dict[str, Row]:
     _POOL = {k: v for k, v in _PVT.items() if k in ("num_encoder_blocks", "depths", "strides")}
     _POOL |= {"hidden_sizes": [8, 16], "patch_sizes": [7, 3], "padding": [2, 1]}
     _SWIFT = {"depths": [2, 2], "embed_dims": [8, 16], "downsamples": [True, True]}
+    _ZOE = {
+        "backbone_config": t._VIT
+        | {
+            "model_type": "beit",
+            "num_hidden_layers": 4,
+            "use_relative_position_bias": True,
+            "out_features": ["stage1", "stage2", "stage3", "stage4"],
+            "reshape_hidden_states": False,
+        },
+        "reassemble_factors": [4, 2, 1, 0.5],
+        "neck_hidden_sizes": [5, 6, 7, 8],
+        "fusion_hidden_size": 10,
+        "bottleneck_features": 10,
+        "num_relative_features": 6,
+        "bin_embedding_dim": 8,
+        "num_attractors": [4, 3, 2, 1],
+        "bin_configurations": [{"n_bins": 9, "min_depth": 0.001, "max_depth": 10.0}],
+    }
     found = {
         "ijepa": ("IJepaForImageClassification", t._VIT | t._LABELS, (24, 24)),
         "ijepa-model": ("IJepaModel", t._VIT | {
@@ -233,5 +251,14 @@ def rows(t: Any) -> dict[str, Row]:
         "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
             "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,
             "batch_norm_eps": 1e-3, "hidden_act": "relu"}, (32, 64)),
+        "zoedepth": ("ZoeDepthForDepthEstimation", _ZOE, (32, 24)),
+        "zoedepth-two": ("ZoeDepthForDepthEstimation", _ZOE | {
+            "bin_configurations": [
+                {"n_bins": 6, "min_depth": 0.001, "max_depth": 10.0, "name": "nyu"},
+                {"n_bins": 7, "min_depth": 0.001, "max_depth": 80.0, "name": "kitti"}],
+            "num_patch_transformer_layers": 4, "patch_transformer_hidden_size": 128,
+            "patch_transformer_intermediate_size": 12, "attractor_kind": "sum",
+            "patch_transformer_num_attention_heads": 4, "min_temp": 0.1, "max_temp": 20.0,
+            "use_batch_norm_in_fusion_residual": True, "hidden_act": "relu"}, (24, 24)),
     }  # fmt: skip
     return {name: ("transformers", *row) for name, row in found.items()}

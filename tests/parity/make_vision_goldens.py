@@ -277,14 +277,8 @@ def _told(one: Any) -> Any:
     return torch.tensor(rows, dtype=torch.float32).reshape(-1, 3)
 
 
-def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
-    if type(model).__name__ in ("SamModel", "Sam2Model"):
-        return _masks(model, pixels)
-    if hasattr(model, "owlvit") or hasattr(model, "owlv2"):  # every picture has its own texts
-        found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
-        made = {"out": found.logits, "boxes": found.pred_boxes}
-        said = getattr(found, "objectness_logits", None)
-        return made if said is None else made | {"objectness": said}
+def _of_its_own(model: Any, pixels: Any, ids: Any) -> dict[str, Any] | None:
+    """The results of a model that takes its inputs in its own way; None of another."""
     if type(model).__name__.startswith("GroundingDino"):
         ids = torch.from_numpy(TABLE.phrases_of())
         found = model(input_ids=ids.expand(len(pixels), -1), pixel_values=pixels)
@@ -292,12 +286,6 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if type(model).__name__.startswith("CLIPSeg"):  # a picture has one text
         masks = [model(input_ids=i.expand(len(pixels), -1), pixel_values=pixels) for i in ids]
         return {"out": torch.stack([found.logits for found in masks], 1)}
-    if source == "ultralytics":
-        return _of_yolo(model, pixels)
-    if source == "open_clip":
-        with torch.no_grad():
-            seen, texts = model.encode_image(pixels), model.encode_text(ids)
-            return {"out": model.get_logits(pixels, ids)[0], "texts": texts, "features": seen}
     if type(model).__name__ == "Siglip2Model":
         patch = model.config.vision_config.patch_size
         tall, wide = (n // patch for n in pixels.shape[2:])
@@ -310,13 +298,6 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         texts, images = model.get_text_features(ids), model.get_image_features(**seen)
         out = model(input_ids=ids, **seen).logits_per_image
         return {"out": out, "texts": texts.pooler_output, "features": images.pooler_output}
-    if hasattr(model, "logit_scale"):
-        texts = model.get_text_features(ids).pooler_output
-        seen = model.get_image_features(pixels).pooler_output
-        out = model(input_ids=ids, pixel_values=pixels).logits_per_image
-        return {"out": out, "texts": texts, "features": seen}
-    if type(model).__name__ == "CLIPTextModelWithProjection":
-        return {"out": model(ids).text_embeds}
     if type(model).__name__.startswith("ViTMAE"):  # which sees every patch, in order
         model = getattr(model, "vit", model)
         model.config.mask_ratio = 0.0
@@ -334,6 +315,32 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
     if type(model).__name__.startswith("VitPose"):  # expert 0
         first = torch.zeros(len(pixels), dtype=torch.int64)
         return {"out": model(pixels, dataset_index=first).heatmaps}
+    return None
+
+
+def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
+    if (made := _of_its_own(model, pixels, ids)) is not None:
+        return made
+    if type(model).__name__ in ("SamModel", "Sam2Model"):
+        return _masks(model, pixels)
+    if hasattr(model, "owlvit") or hasattr(model, "owlv2"):  # every picture has its own texts
+        found = model(input_ids=torch.cat([ids] * len(pixels)), pixel_values=pixels)
+        made = {"out": found.logits, "boxes": found.pred_boxes}
+        said = getattr(found, "objectness_logits", None)
+        return made if said is None else made | {"objectness": said}
+    if source == "ultralytics":
+        return _of_yolo(model, pixels)
+    if source == "open_clip":
+        with torch.no_grad():
+            seen, texts = model.encode_image(pixels), model.encode_text(ids)
+            return {"out": model.get_logits(pixels, ids)[0], "texts": texts, "features": seen}
+    if hasattr(model, "logit_scale"):
+        texts = model.get_text_features(ids).pooler_output
+        seen = model.get_image_features(pixels).pooler_output
+        out = model(input_ids=ids, pixel_values=pixels).logits_per_image
+        return {"out": out, "texts": texts, "features": seen}
+    if type(model).__name__ == "CLIPTextModelWithProjection":
+        return {"out": model(ids).text_embeds}
     if source == "transformers":
         found = model(pixels)
         if "reconstruction" in found:

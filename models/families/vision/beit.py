@@ -1,4 +1,4 @@
-"""BEiT (Bao et al., 2021), BEiT v2 (Peng et al., 2022), data2vec-vision (Baevski et al., 2022)."""
+"""BEiT (Bao et al., 2021) and v2 (Peng et al., 2022), data2vec of images (Baevski et al., 2022)."""
 
 from __future__ import annotations
 

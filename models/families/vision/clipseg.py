@@ -15,7 +15,7 @@ from rushlight.models.families.vision import clip
 from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.vision import towers
-from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower, layer_of
+from rushlight.models.layers.vision.clip import ClipModel, ImageTower, TextTower
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.layers.vision.transformer import Layer
 from rushlight.models.small_files import find_tokenizer

@@ -1,4 +1,4 @@
-"""Grounding DINO (Liu et al., 2023): boxes of what a text names, seen by words and pictures at once."""
+"""Grounding DINO (Liu et al., 2023): boxes of what a text names, by words and pictures at once."""
 
 from __future__ import annotations
 
@@ -149,7 +149,7 @@ class _Words(nn.Module):
 
 
 class GroundingDino(ImageModel):
-    """Grounding DINO in transformers' names. `detect(pixels, ids)` gives the score of each token."""
+    """Grounding DINO in transformers' names. `detect(pixels, ids)` scores each token."""
 
     prompted = True
 

@@ -1,4 +1,4 @@
-"""PVT (Wang et al., 2021) and version 2 (Wang et al., 2022): attention to fewer places in stages."""
+"""PVT (Wang et al., 2021) and version 2 (Wang et al., 2022): attention to smaller maps."""
 
 from __future__ import annotations
 

@@ -220,8 +220,8 @@ class RTDetr(Detector):
         scores = net.enc_score_head(encoded).max(-1)[0]
         if scores.shape[1] < self.config.num_queries:
             raise ValueError(
-                f"{self.config.model_type}: pixels {pixels.shape} have {scores.shape[1]} places; the "
-                f"{self.config.num_queries} queries need a larger picture"
+                f"{self.config.model_type}: pixels {pixels.shape} have {scores.shape[1]} places; "
+                f"the {self.config.num_queries} queries need a larger picture"
             )
         best = scores.topk(self.config.num_queries, 1)[1].unsqueeze(-1)
         boxes = net.enc_bbox_head(encoded) + anchors

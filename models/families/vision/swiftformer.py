@@ -111,9 +111,11 @@ class SwiftFormer(ImageModel):
             put(self, f"{at}{number}.blocks", nn.ModuleList([*blocks, _Block(c, width)]))
             number += 1
             if i + 1 < len(c.depths) and (c.downsamples[i] or width != c.embed_dims[i + 1]):
-                sizes = (pair(c.down_patch_size, "down_patch_size"), pair(c.down_stride, "down_stride"),
-                         pair(c.down_pad, "down_pad", 0))  # fmt: skip
-                put(self, f"{at}{number}.proj", nn.Conv2d(width, c.embed_dims[i + 1], *sizes))
+                size, step = (pair(getattr(c, n), n) for n in ("down_patch_size", "down_stride"))
+                conv = nn.Conv2d(
+                    width, c.embed_dims[i + 1], size, step, pair(c.down_pad, "down_pad", 0)
+                )
+                put(self, f"{at}{number}.proj", conv)
                 put(self, f"{at}{number}.norm", nn.BatchNorm2d(c.embed_dims[i + 1], eps))
                 number += 1
         last = c.embed_dims[-1]

@@ -1,4 +1,4 @@
-"""UPerNet (Xiao et al., 2018): the stages of a Swin or a ConvNeXt, joined into classes of places."""
+"""UPerNet (Xiao et al., 2018): stages of a Swin or ConvNeXt, joined into classes of places."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class Config:
 class _Places(Rotary):
     """Rotations of three parts of a head; its rest is as it is.
 
-    Neighbours turn together, by angles that are given once for each half, as the authors' code does.
+    Neighbours turn together, by angles that are given once for each half, as the authors have it.
     """
 
     def spread(self, depth: int, side: int, like: Tensor) -> Rotation:

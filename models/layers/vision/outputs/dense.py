@@ -91,6 +91,10 @@ class Neck(nn.Module):
 
     def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """The fused maps, the last of which is the finest."""
+        return self.fused(self.shaped(maps))
+
+    def shaped(self, maps: Sequence[Tensor]) -> list[Tensor]:
+        """The maps at their sizes, each with the channels of the sums."""
         seen = []
         for i, x in enumerate(maps):
             if self.spec.factors and i >= self.spec.plain:
@@ -99,6 +103,10 @@ class Neck(nn.Module):
                 if self.spec.factors[i] != 1:
                     x = layer.get_submodule("resize")(x)
             seen.append(self.get_submodule(f"convs.{i}")(x))
+        return seen
+
+    def fused(self, seen: Sequence[Tensor]) -> list[Tensor]:
+        """The fused maps of what `shaped` gives."""
         fused: list[Tensor] = []
         for i, x in enumerate(reversed(seen)):
             sized = i + 1 < len(seen) and not self.spec.doubled
