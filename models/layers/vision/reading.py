@@ -100,12 +100,12 @@ class TextReader(Model):
         results: list[Letters] = [Letters() for _ in lines]
         begins = dict.fromkeys(range(len(lines)), 0.0)
         for i, (number, width) in enumerate(owners):
-            line, share, part = results[number], pieces[i].shape[1] / width, read[i]
-            if line.text and part.text and _apart(pieces[i - 1], pieces[i]):
+            whole, share, part = results[number], pieces[i].shape[1] / width, read[i]
+            if whole.text and part.text and _apart(pieces[i - 1], pieces[i]):
                 part = Letters(f" {part.text}", [1.0, *part.scores], [0.0, *part.places])
-            line.text += part.text
-            line.scores += part.scores
-            line.places += [begins[number] + place * share for place in part.places]
+            whole.text += part.text
+            whole.scores += part.scores
+            whole.places += [begins[number] + place * share for place in part.places]
             begins[number] += share
         return results
 
