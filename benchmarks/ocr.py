@@ -89,7 +89,8 @@ def cells(row: dict[str, Any]) -> list[object]:
     wrong = [f"{100 * share:.1f}" for share in row["wrong"].values()]
     took = [1000 / per_s for per_s in row["per_s"].values()]
     values: list[object] = [row["what"], row["threads"], row["peer"], *wrong, *took]
-    return [*values, *row["times"].values(), *row["peak_mb"].values()]
+    spent = row["times_by_processor"].values()
+    return [*values, *row["times"].values(), *spent, *row["peak_mb"].values()]
 
 
 def table(result: dict[str, Any]) -> str:
@@ -103,6 +104,7 @@ def table(result: dict[str, Any]) -> str:
         "ms",
         "peer ms",
         "peer by rushlight",
+        "by processor time",
         "peak MB",
         "peer MB",
     ]

@@ -64,10 +64,10 @@ class Rushlight(Contender):
         return f"{self.rl.version.rushlight}, {self.rl.device('cpu').info['kernels']}"
 
     def load(self, model: str) -> None:
-        self.pipe = self.rl.pipeline("ocr", model, format="text")
+        self.pipe = self.rl.pipeline("ocr", model)
 
     def text(self, pixels: np.ndarray) -> str:
-        return str(self.pipe(pixels))
+        return str(self.pipe(pixels, format="text"))
 
 
 class RapidOcr(Contender):

@@ -154,4 +154,5 @@ def _size(graph: OnnxModule, dim: int, side: str = "in") -> int | None:
     """A size that the file declares of its first input or output, if it does."""
     info = (graph.inputs if side == "in" else graph.outputs)[0]
     shape = () if info.type is None else info.type.shape or ()
-    return shape[dim] if len(shape) > dim and isinstance(shape[dim], int) else None
+    size = shape[dim] if len(shape) > dim else None
+    return size if isinstance(size, int) else None

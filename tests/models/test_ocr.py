@@ -201,6 +201,25 @@ def test_a_turned_page_is_read_in_its_own_pixels(reader: Any, pages: ModuleType)
 
 
 @pytest.mark.native
+def test_long_lines_and_columns_of_upright_letters(reader: Any, pages: ModuleType) -> None:
+    from PIL import Image, ImageDraw
+
+    wide = Image.new("RGB", (9000, 60), "white")
+    said = [f"number {i}" for i in range(0, 9000, 300)]
+    for i, words in enumerate(said):
+        ImageDraw.Draw(wide).text((20 + 300 * i, 12), words, fill="black", font=pages.font(28))
+    pipe = rl.pipeline("ocr", reader)
+    found = pipe(rgb(wide))
+    assert pages.error_rate(" ".join(said), found["text"]) <= 0.03, found["text"]
+    assert max(line["box"]["xmax"] for line in found["lines"]) > 8800
+    sign = Image.new("RGB", (420, 420), "white")
+    for row, letter in enumerate("MAKER"):
+        ImageDraw.Draw(sign).text((190, 20 + 74 * row), letter, fill="black", font=pages.font(60))
+    found = pipe(rgb(sign))
+    assert found["text"].replace("\n", "") == "MAKER" and found["rotation"] == 0, found
+
+
+@pytest.mark.native
 def test_files_turned_by_exif_batches_and_nothing(
     reader: Any, pages: ModuleType, tmp_path: Path
 ) -> None:
@@ -245,8 +264,9 @@ def test_the_command_writes_every_form(pages: ModuleType, tmp_path: Path, capfdb
 def test_a_pdf_has_its_words_and_its_places() -> None:
     corners = [{"x": x, "y": y} for x, y in ((10, 10), (90, 10), (90, 30), (10, 30))]
     letters = "".join(chr(0x4E00 + i) for i in range(300))
-    words = [{"text": w, "score": 1.0, "corners": corners} for w in ("caf\u00e9", letters)]
-    text = " ".join(w["text"] for w in words)
+    said = ("caf\u00e9", letters)
+    words = [{"text": word, "score": 1.0, "corners": corners} for word in said]
+    text = " ".join(said)
     line = {"text": text, "score": 1.0, "corners": corners, "words": words}
     leaf = {"lines": [line], "text": text, "rotation": 90, "width": 100, "height": 40}
     made = pdf([leaf], [zlib.compress(bytes(100 * 40 * 3))])

@@ -94,16 +94,18 @@ class TextReader(Model):
                 space = shares[..., self.space] if self.space else likely * 0
                 told = stack([x.float() for x in (likely, best, space)], -1)
             values = np.asarray((yield told.readback()))
-            for i, row in zip(chosen, values, strict=False):
+            for i, row in zip(chosen, values, strict=True):
                 shown = min(1.0, self.line_height * ratios[i] / width)
                 read[int(i)] = self.decoded(row, shown)
-        results = [Letters() for _ in lines]
+        results: list[Letters] = [Letters() for _ in lines]
         begins = dict.fromkeys(range(len(lines)), 0.0)
         for i, (number, width) in enumerate(owners):
-            line, share = results[number], pieces[i].shape[1] / width
-            line.text += read[i].text
-            line.scores += read[i].scores
-            line.places += [begins[number] + place * share for place in read[i].places]
+            whole, share, part = results[number], pieces[i].shape[1] / width, read[i]
+            if whole.text and part.text and _apart(pieces[i - 1], pieces[i]):
+                part = Letters(f" {part.text}", [1.0, *part.scores], [0.0, *part.places])
+            whole.text += part.text
+            whole.scores += part.scores
+            whole.places += [begins[number] + place * share for place in part.places]
             begins[number] += share
         return results
 
@@ -140,6 +142,17 @@ def _rounded(width: float) -> int:
     """A width of few: the next of those that lie about an eighth apart, a multiple of 32."""
     step = max(32, 1 << max(0, int(width).bit_length() - 4))
     return int(-(-width // step) * step)
+
+
+def _apart(left: Array, right: Array) -> bool:
+    """Whether there is room for a space where a line was cut."""
+    ink = np.concatenate([left[:, -left.shape[0] :], right[:, : right.shape[0]]], 1)
+    ink = np.abs(ink.astype(np.float32) - np.median(ink)).mean((0, 2))
+    middle = min(left.shape[0], left.shape[1])
+    written = np.nonzero(ink > 0.2 * ink.max())[0]
+    before, after = written[written < middle], written[written >= middle]
+    gap = after.min(initial=len(ink)) - before.max(initial=-1)
+    return bool(gap > 0.25 * left.shape[0])
 
 
 def divided(line: Array, count: int, reach: float = 0.4) -> list[Array]:
@@ -187,15 +200,16 @@ def windows(
         scale = max(1.0, min(least / short, most / long, LARGER))
     elif long > most:
         scale = max(most / long, min(1.0, most / 2 / short))
-    size = tuple(max(32, round(n * scale / 32) * 32) for n in image.shape[:2])
-    seen = resize(image, size, "opencv" if scale >= 0.5 else "bilinear")  # type: ignore[arg-type]
+    rows, columns = (max(32, round(n * scale / 32) * 32) for n in image.shape[:2])
+    size = rows, columns
+    seen = resize(image, size, "opencv" if scale >= 0.5 else "bilinear")
     axis = int(size[1] > size[0])
     count = max(1, -(-(size[axis] - OVERLAP) // (most + 32 - OVERLAP)))
     each = -(-(size[axis] + (count - 1) * OVERLAP) // (32 * count)) * 32
     starts = [min(i * (each - OVERLAP), size[axis] - each) for i in range(count)]
     pieces = [(0, s, seen[:, s : s + each]) if axis else (s, 0, seen[s : s + each]) for s in starts]
     scales = np.array([size[1] / image.shape[1], size[0] / image.shape[0]])
-    return pieces, (size[0], size[1]), np.stack([scales, scales * (wide, high)])
+    return pieces, size, np.stack([scales, scales * (wide, high)])
 
 
 def _margin(side: int, other: int) -> int:
