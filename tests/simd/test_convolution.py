@@ -200,6 +200,12 @@ def test_threads_give_the_same_bits() -> None:
         rl.set_num_threads(before)
 
 
+def hard_swish(x: Any, most: float) -> Any:
+    """As files of other tools write it."""
+    bounded = rl.minimum(rl.maximum(x + 3.0, rl.tensor(0.0)), rl.tensor(most))
+    return x * bounded / 6.0
+
+
 # Functions after a convolution: their values are those of the ops alone, bit by bit.
 TAILS: dict[str, Any] = {
     "relu": lambda y, a, b, c, more: y.relu(),
@@ -209,6 +215,12 @@ TAILS: dict[str, Any] = {
     "norm, sum before": lambda y, a, b, c, more: more + ((y - a) * b + c),
     "norm, silu, sum": lambda y, a, b, c, more: rl.nn.functional.silu((y - a) * b + c) + more,
     "hardswish": lambda y, a, b, c, more: rl.nn.functional.hardswish((y - a) * b + c),
+    "part of a norm": lambda y, a, b, c, more: (y * b + c).relu(),
+    "bias, bounds": lambda y, a, b, c, more: (((y + a) * b + c) * 0.2 + 0.5).clamp(0, 1),
+    "bias, sum": lambda y, a, b, c, more: ((y + a) * b + more).clamp(-0.5, 0.5),
+    "hard swish in steps": lambda y, a, b, c, more: hard_swish(y * b + c, 6.0) * b + c,
+    "hard swish of nan": lambda y, a, b, c, more: hard_swish(y * b, float("nan")),
+    "hard swish, number again": lambda y, a, b, c, more: hard_swish(y, 6.0) + 3.0,
     "value twice": lambda y, a, b, c, more: ((y - a) * b + c).relu() * y,
     "bounds of nan": lambda y, a, b, c, more: rl.minimum(
         rl.maximum((y - a) * b + c, rl.tensor(float("nan"))), rl.tensor(1.0)
@@ -216,6 +228,7 @@ TAILS: dict[str, Any] = {
     "rows of numbers": lambda y, a, b, c, more: y * more[:, :, :1, :1] - more[:1, :1],
 }
 TAILED = [CASES[i] for i in (1, 6, 7, 14, 16, 19, 21, 26, 27, 28, 30, 31)]
+TAILED.append((2, 8, 1, 1, 20, (1, 1), (1, 1), (0, 0), (1, 1), 1))
 
 
 @pytest.mark.native  # the tab's modules have no room for tails
