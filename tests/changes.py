@@ -65,7 +65,7 @@ _LIBRARY = (
 )  # fmt: skip
 _WEIGHTS = ("smollm2", "minilm", "bergamot", "titles", "wordllama")
 _PRODUCTS = ("matmul", "half", "lifetime")
-_SWEEPS = ("automatic_speech_recognition", "changed_keys", "checkpoint_names", "lying_configs")
+_SWEEPS = ("changed_keys", "checkpoint_names", "lying_configs")
 _TAB = ("core_in_tab", "templates_in_tab", "autotune_in_tab", "tint")
 # What a tab gets: the site as it is built, and the tests that run in it.
 _TAB_FILES = (
