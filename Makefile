@@ -32,7 +32,7 @@ test-all: ## the same, with what `make subjects` runs whether changed or not; ke
 	@RUSHLIGHT_DURATIONS=write $(MAKE) --no-print-directory test SUBJECTS=all
 
 subjects: SUBJECTS = only
-subjects: pytest ## fuzzing, sanitizers, prices, wheels, demo: `make test` skips what passed here
+subjects: pytest ## what `make test` skips if it passed here: fuzzing, prices, real weights, ...
 
 preflight:
 	@tools/preflight.sh

@@ -1,7 +1,7 @@
 """Tests that run where their files changed: fuzzing, sanitizers, prices, the wheels, `make demo`.
 
-And what is long and depends on the library alone: real weights, examples, products on webgpu, and
-the sweeps over all families.
+And what is long and depends on the library alone: real weights, examples, products on webgpu, the
+sweeps over all families, and the library's own tests in a tab.
 
 `unchanged.json` has a hash of each subject's files, as `make subjects` or `make test-all` last
 found all of its tests passing. Where the files are still the same, `make test` leaves the subject
@@ -60,12 +60,18 @@ _DEMO = (
 )  # fmt: skip
 # All that `import rushlight` may reach in a process, and what every test runs with.
 _LIBRARY = (
-    "core/**/*", "models/**/*", "simd_kernels/**/*", "wgsl_kernels/**/*", "src/**/*.py",
+    "core/**/*", "models/**/*", "simd_kernels/**/*", "wgsl_kernels/**/*", "src/**/*",
     "web/**/*.py", "pyproject.toml", "tests/*.py",
 )  # fmt: skip
 _WEIGHTS = ("smollm2", "minilm", "bergamot", "titles", "wordllama")
 _PRODUCTS = ("matmul", "half", "lifetime")
-_SWEEPS = ("changed_keys", "lying_configs", "checkpoint_names")
+_SWEEPS = ("changed_keys", "checkpoint_names", "lying_configs")
+_TAB = ("core_in_tab", "templates_in_tab", "autotune_in_tab", "tint")
+# What a tab gets: the site as it is built, and the tests that run in it.
+_TAB_FILES = (
+    *_LIBRARY, "web/**/*", "site/**/*", "cli/**/*", "hatch_build.py", "README.md",
+    "tests/core/**/*", "tests/models/**/*", "tests/simd/*", "tests/webgpu/*", "tests/browser/**/*",
+)  # fmt: skip
 SUBJECTS = {
     "fuzz": Subject(("fuzz/",), _READERS),
     "prices": Subject(("prices/",), _PRICES),
@@ -83,6 +89,7 @@ SUBJECTS = {
     "sweeps": Subject(
         tuple(f"models/test_{name}.py" for name in _SWEEPS), (*_LIBRARY, "tests/models/**/*")
     ),
+    "tab": Subject(tuple(f"browser/test_{name}.py" for name in _TAB), _TAB_FILES),
 }
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import re
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
+
+from rushlight.site.builder import wheel
 
 pytestmark = pytest.mark.native
 HERE = Path(__file__).parent
@@ -151,9 +155,7 @@ def test_a_subject_of_the_library_depends_on_all_of_it(name: str, load: Any) -> 
     beside = [path for path in known if path.parts[0] != "tests" or len(path.parts) == 2]
     real = [p for p in beside if not (HERE.parent / p).is_symlink() and (HERE.parent / p).exists()]
     assert len(real) > 1000
-    # The marker of a typed package, and stubs of it, are read by type checkers alone.
-    missing = [p for p in real if not depends(p) and p.suffix not in (".typed", ".pyi")]
-    assert [path for path in missing if path.name != "py.typed"] == []
+    assert [path for path in real if not depends(path)] == []
 
 
 @pytest.mark.parametrize("name", ["weights", "examples", "products", "sweeps"])
@@ -177,6 +179,26 @@ def test_a_subject_of_the_library_depends_on_every_file_that_its_tests_name(
         for room in re.findall(r'parents?\[[12]\] / "(\w+)"', text):
             inside = [f for f in changes.SUBJECTS[name].files if f"{room}/" in f]
             assert inside, f"{path} reads {room}"
+
+
+def test_the_tab_depends_on_all_that_it_gets(load: Any) -> None:
+    """Its tests, as they are packed; and every file that a site is built of."""
+    depends = _patterns(load("changes"), "tab")
+    place = HERE / "browser" / "test_core_in_tab.py"
+    spec = importlib.util.spec_from_file_location("fresh_core_in_tab", place)
+    assert spec is not None and spec.loader is not None
+    packing: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(packing)
+    with zipfile.ZipFile(io.BytesIO(packing._zipped())) as packed:
+        names = [name for name in packed.namelist() if name != "pytest.ini"]
+    assert len(names) > 500
+    assert [name for name in names if not depends(Path(name))] == []
+    built = wheel.package_files().values()
+    inside = [path.relative_to(HERE.parent) for path in built if "build" not in path.parts]
+    assert len(inside) > 1000
+    assert [path for path in inside if not depends(path)] == []
+    for path in (HERE / "browser").glob("*"):
+        assert not path.is_file() or depends(path.relative_to(HERE.parent)), path
 
 
 def test_quick_takes_the_nearest_within_its_seconds(tmp_path: Path) -> None:

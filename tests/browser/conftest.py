@@ -114,6 +114,18 @@ WARM = b"""{
 WARM_COOKIE = {"name": "warm", "value": "yes", "domain": "127.0.0.1", "path": "/"}
 PATIENT = 120_000  # milliseconds for a page to do something; CI may run much beside it
 KEY = "x-rushlight-key"
+# For pages with a service worker, which keeps worker.js as it was built: a start is put where
+# this browser would have kept it, if the server has one.
+GIVE_START = """async () => {
+  const cache = await caches.open("rushlight-start");
+  for (const name of ["memory", "files"]) {
+    const response = await fetch(`/warm/${name}`);
+    const key = response.headers.get("x-rushlight-key");
+    if (!key) return;
+    const kept = new Response(await response.blob(), { headers: { "x-rushlight-key": key } });
+    await cache.put(new URL(`/rushlight/start/${name}`, location).href, kept);
+  }
+}"""
 KEEP_START = """async () => {
   const { createRushlight } = await import("/rushlight/client.js");
   const rl = await createRushlight();
@@ -640,6 +652,9 @@ class Pages:
             # A service worker keeps the files of a first start, and worker.js as it was built.
             context.add_cookies([WARM_COOKIE])
         page = context.new_page()
+        if options.get("service_workers") == "allow":
+            page.goto(f"{_origin(url)}/rushlight/NOTICE.txt")
+            page.evaluate(GIVE_START)
         page.goto(url)
         return page
 

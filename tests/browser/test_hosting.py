@@ -12,6 +12,8 @@ import pytest
 
 from rushlight.site.builder.build import build
 
+pytestmark = pytest.mark.warm_start
+
 HERE = Path(__file__).parent
 READY = 'html[data-state="ready"]'
 OFFLINE = 'html[data-offline="ready"]'
@@ -43,8 +45,7 @@ def wait_for(page: Any, promise: str, value: object) -> None:
 
 def kept_page(pages: Any, place: Any) -> Any:
     """The search page of a kept site, which asks for nothing more: Python has started."""
-    page = pages.context().new_page()
-    page.goto(f"{place.url}search/?device=cpu")
+    page = pages.open(f"{place.url}search/?device=cpu", service_workers="allow")
     search(page)
     page.wait_for_selector(OFFLINE)
     return page
@@ -131,8 +132,7 @@ def test_a_new_version_waits_while_there_is_work(
     pages: Any, serve: Callable[..., Any], own_site: Path, tiny_model: Path
 ) -> None:
     place = serve(own_site)
-    page = pages.context().new_page()
-    page.goto(f"{place.url}search/?device=cpu")
+    page = pages.open(f"{place.url}search/?device=cpu", service_workers="allow")
     page.wait_for_selector(OFFLINE)
     page.reload()
     search(page)

@@ -206,9 +206,9 @@ def natively(script: Path, *arguments: Any) -> list[dict[str, Any]]:
 
 def test_a_training_outlives_its_tab(pages: Any, serve: Any, school: Path, tmp_path: Path) -> None:
     place = serve(school / "site")
-    context = pages.context(viewport={"width": 1280, "height": 900})
-    page = context.new_page()
-    page.goto(f"{place.url}train/?device=cpu")
+    size = {"width": 1280, "height": 900}
+    page = pages.open(f"{place.url}train/?device=cpu", viewport=size, service_workers="allow")
+    context = page.context
     ready(page)
     assert "to download once" in page.inner_text("#fashion-note")
     assert not place.mischief.asked("train-images-idx3-ubyte.gz")

@@ -514,8 +514,7 @@ def test_reload_from_the_cache_and_offline(
     pages: Any, serve: Callable[..., Any], chat_site: Path
 ) -> None:
     place = serve(chat_site)
-    page = pages.context().new_page()
-    page.goto(f"{place.url}chat/?device=cpu")
+    page = pages.open(f"{place.url}chat/?device=cpu", service_workers="allow")
     page.wait_for_selector("#model-site option", state="attached")
     say(page, "light")
     page.wait_for_selector('html[data-offline="ready"]')
