@@ -2,8 +2,8 @@
 
     python tools/measure_families.py [cpu,webgpu] [MODEL_TYPE ...]
 
-Each row of tests/models/families.py, vision.py and seeing.py, a small random checkpoint, is computed on each
-device. An error is the largest difference from the reference's results, by the largest of these;
+Each row of tests/models/families.py, vision.py and seeing.py, a small random checkpoint, is
+computed on each device. An error is the largest difference from the reference's results, by the largest of these;
 a family has the largest of its rows. Figures of a device that is not named stay, and if families
 are named those of all others.
 """
@@ -37,8 +37,9 @@ HEAD = """# Model families
 
 `rushlight models` prints this table; `tools/measure_families.py` writes it. Errors are those of
 small random checkpoints: the largest difference from the reference, by its largest result, in the
-worst of a family's rows in `tests/models/families/`, `pictures/` and `vision.py`. Each runs on `cpu`
-and `webgpu`, natively and in the tab. A family without figures has tests of its own, on real weights.
+worst of a family's rows in `tests/models/families/`, `pictures/` and `vision.py`. Each runs on
+`cpu` and `webgpu`, natively and in the tab. A family without figures has tests of its own, on real
+weights.
 
 | model_type | formats | reference | error, cpu | error, webgpu | what it is |
 | --- | --- | --- | --- | --- | --- |
