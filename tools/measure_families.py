@@ -3,9 +3,9 @@
     python tools/measure_families.py [cpu,webgpu] [MODEL_TYPE ...]
 
 Each row of tests/models/families.py, vision.py and seeing.py, a small random checkpoint, is
-computed on each device. An error is the largest difference from the reference's results, by the largest of these;
-a family has the largest of its rows. Figures of a device that is not named stay, and if families
-are named those of all others.
+computed on each device. An error is the largest difference from the reference's results, by the
+largest of these; a family has the largest of its rows. Figures of a device that is not named stay,
+and if families are named those of all others.
 """
 
 from __future__ import annotations

@@ -33,9 +33,9 @@ class Row:
     the processor of pictures. text: beside each picture. special: the texts of special tokens,
     whose ids begin at 256. search: options of every search. read: how the reference takes the text:
     "begin", "decode" (with a decoder alone), "encode", "choose", "rows", "prompt" (which has the
-    pictures' places), or not at all. given: whether the reference is given `search`, which is else in
-    config.json. sizes: height and width of each picture. whole: processor_config.json. spoken: what
-    the text stands for.
+    pictures' places), or not at all. given: whether the reference is given `search`, which is else
+    in config.json. sizes: height and width of each picture. whole: processor_config.json. spoken:
+    what the text stands for.
     """
 
     kind: str
