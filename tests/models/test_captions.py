@@ -200,3 +200,13 @@ def test_boxes_of_phrases() -> None:
         {"label": "a fire", "start": 41, "end": 47,
          "boxes": [[34.375, 1.5625, 96.875, 89.0625]]},
     ]  # fmt: skip
+
+
+def test_captions_on_devices(device: str) -> None:
+    """A sample of the families: an encoder of pictures with texts, on each device."""
+    golden, m = load_safetensors(DATA / "blip.safetensors"), model("blip", device)
+    made = sources(m, "blip")
+    with rl.no_grad():
+        memory = m.memory_of(*m.place_sources(made, m.source_width(made), 0))
+        logits = m.decode(rl.tensor(IDS, device=device), memory)
+    close(logits.numpy()[:, :, ::5], golden["logits"].numpy(), 1e-3)
