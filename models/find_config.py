@@ -59,6 +59,8 @@ def _said_of(told: str) -> Iterator[None]:
 
 def auto(config: dict[str, Any]) -> dict[str, Any]:
     """config.json under the model_type that the reference takes it for."""
+    if config.get("architectures") == ["ChronosBoltModelForForecasting"]:
+        return config | {"model_type": "chronos_bolt"}
     if config.get("model_type") != "mistral" or "layer_types" not in config:
         return config
     named = config.get("architectures")

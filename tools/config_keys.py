@@ -126,6 +126,9 @@ HUB: dict[str, dict[str, Any]] = {
     "openelm": {"qkv_multipliers": 1.0, "num_gqa_groups": 1, "rope_max_length": 4096},
     "qwen": {"use_dynamic_ntk": True, "use_logn_attn": True, "max_position_embeddings": 8192},
     "spark2_5": {}, "smallthinker": {}, "nanbeige": {},
+    "chronos_bolt": {"is_encoder_decoder": True, "n_positions": 512, "dropout_rate": 0.1,
+                     "classifier_dropout": 0.0, "initializer_factor": 1.0, "use_cache": True,
+                     "pad_token_id": 0, "reg_token_id": 1, "is_decoder": False},
     "neobert": {"embedding_init_range": 0.02, "decoder_init_range": 0.02},
 }  # fmt: skip
 

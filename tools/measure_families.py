@@ -32,7 +32,8 @@ SCRIPT = "float64 script"  # beside the goldens, written from the published arch
 REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
-              "silero_vad": "onnxruntime", "craft_crnn": "easyocr"}  # fmt: skip
+              "silero_vad": "onnxruntime",
+              "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
@@ -115,7 +116,7 @@ def series(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
     """The same of series.py: forecasts."""
     tests = _module("test_time_series_forecasting")
     for row, (_, config) in tests.table.ROWS.items():
-        kind = str(config["model_type"])
+        kind = "chronos_bolt" if "chronos_config" in config else str(config["model_type"])
         if only and kind not in only:
             continue
         found = rl.from_numpy(tests.forecasts(tests.model(row, device), row)[0])

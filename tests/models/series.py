@@ -21,7 +21,22 @@ TIMESFM: dict[str, Any] = {
     "freq_size": 3, "num_hidden_layers": 2, "hidden_size": 24, "intermediate_size": 20,
     "head_dim": 6, "num_attention_heads": 3, "quantiles": [0.1, 0.5, 0.9],
 }  # fmt: skip
+BOLT: dict[str, Any] = {
+    "model_type": "t5", "vocab_size": 2, "d_model": 24, "d_kv": 6, "d_ff": 40, "num_layers": 2,
+    "num_decoder_layers": 1, "num_heads": 3, "feed_forward_proj": "relu", "dense_act_fn": "relu",
+    "is_gated_act": False, "decoder_start_token_id": 0, "pad_token_id": 0,
+    "relative_attention_num_buckets": 8, "relative_attention_max_distance": 12,
+    "chronos_config": {"context_length": 24, "prediction_length": 7, "input_patch_size": 4,
+                       "input_patch_stride": 4, "quantiles": [0.1, 0.5, 0.9],
+                       "use_reg_token": True},
+}  # fmt: skip
+ALONE = {**BOLT["chronos_config"], "use_reg_token": False}
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
+    "chronos_bolt": ("ChronosBoltModelForForecasting", BOLT),
+    "chronos_bolt-alone": (
+        "ChronosBoltModelForForecasting",
+        BOLT | {"chronos_config": ALONE, "vocab_size": 1, "num_decoder_layers": 2},
+    ),
     "patchtst": ("PatchTSTForPrediction", PATCHTST),
     "patchtst-across": (
         "PatchTSTForPrediction",
@@ -53,7 +68,8 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
 
 def series_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Two rows of numbers for the whole context: (2, length, channels)."""
-    shape = 2, config["context_length"], config.get("num_input_channels", 1)
+    length = (config.get("chronos_config") or config)["context_length"]
+    shape = 2, length, config.get("num_input_channels", 1)
     walk = np.random.default_rng(6).normal(size=shape).cumsum(1) + 3
     return np.asarray(walk).astype(np.float32)
 
