@@ -131,6 +131,7 @@ _UNPADDED = (
     "MobileNetV2",
     "Segformer",
     "DINOv3ViT",
+    "ZoeDepth",
 )
 _RAW = ("MobileViT",)
 # The flags of those that take 1 off scaled values.

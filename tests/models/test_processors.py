@@ -164,7 +164,7 @@ def test_arrays_and_tensors() -> None:
     ("settings", "message"),
     [
         ({"size": {"height": 0, "width": 3}}, "size is 0"),
-        ({"image_processor_type": "LevitImageProcessor"}, "'Levit' is not supported; supported: B"),
+        ({"image_processor_type": "FlavaImageProcessor"}, "'Flava' is not supported; supported: B"),
         ({"size": "big"}, "size is 'big'"),
         ({"image_std": [1, 1, 0]}, "image_std is"),
         ({"resample": 9}, "resample is 9"),

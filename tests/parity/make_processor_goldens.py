@@ -46,9 +46,12 @@ def main(cases: list[str]) -> None:
                 **timm.data.resolve_data_config(settings["pretrained_cfg"])
             )(image)[None]
         else:
-            kind = getattr(transformers, settings["image_processor_type"])
+            named = settings["image_processor_type"]
+            plain = importlib.util.find_spec("torchvision") is None
+            kind = getattr(transformers, f"{named}Pil" if plain else named)
             told = {k: v for k, v in settings.items() if k != "image_processor_type"}
             made = kind(**told)(image, return_tensors="pt")["pixel_values"]
+            made = made if made.ndim == 4 else made[None]
         found[name] = np.ascontiguousarray(made.to(torch.float32).numpy())
         print(name, found[name].shape)
     if not cases:  # needs opencv-python-headless
