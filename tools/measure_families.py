@@ -88,7 +88,10 @@ def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
             tests.model(row, device),
             load_safetensors(tests.DATA / f"{row}.safetensors"),
         )
-        pixels = rl.tensor(tests.table.pixels_of(size, tests.channels(model)), device=device)
+        made, channels = tests.table, tests.channels(model)
+        frames = getattr(model, "frames", 0)
+        seen = made.frames_of(size, frames, channels) if frames else made.pixels_of(size, channels)
+        pixels = rl.tensor(seen, device=device)
         ids = rl.tensor(tests.table.ids_of(), device=device)
         with rl.no_grad():
             if row == "clip-text":
@@ -97,6 +100,10 @@ def images(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
                 result = model.seen(pixels)[0].sigmoid()
             elif row.startswith(("sam", "mobile_sam")):
                 result = model.encode_image(pixels)
+            elif row.startswith("grounding"):
+                result = model.detect(pixels, rl.tensor(made.phrases_of(), device=device))[0]
+            elif row.startswith("clipseg"):
+                result = model(ids, pixels)
             elif row.startswith("owl"):
                 result = model.ground(pixels, model.encode_text(ids))[0]
             elif "masks" in golden:
