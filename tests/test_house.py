@@ -22,7 +22,6 @@ import pytest
 import rushlight
 from rushlight.models.families import families
 
-pytestmark = pytest.mark.xdist_group("house")  # one worker: every file is parsed once
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("cli", "core", "models", "wgsl_kernels", "simd_kernels", "web", "site")
 OTHERS = ("src/rushlight/__init__.py", "examples", "benchmarks", "tools", "tests", "hatch_build.py")
@@ -49,25 +48,9 @@ def _check(rule: Rule, paths: list[str], *suffixes: str) -> None:
     """Fail with what `rule` says of the files with these suffixes, or when there are none."""
     chosen = [p for p in paths if p.endswith(suffixes)]
     assert chosen, f"no {suffixes} file to check"
-    if rule in SYNTAX and {*chosen} <= {*PACKAGE}:
-        wrong = [c for p in chosen for c in _complaints()[p][rule]]
-    else:
-        wrong = [c for p in chosen for c in rule(p, (ROOT / p).read_text(encoding="utf-8"))]
+    wrong = [c for p in chosen for c in rule(p, (ROOT / p).read_text(encoding="utf-8"))]
     if wrong:
         pytest.fail("\n".join([str(rule.__doc__), *wrong]), pytrace=False)
-
-
-@functools.lru_cache(maxsize=1)
-def _tree(source: str) -> ast.Module:
-    """The syntax of a file, which no rule changes."""
-    return ast.parse(source)
-
-
-@functools.cache
-def _complaints() -> dict[str, dict[Rule, list[str]]]:
-    """What each rule of SYNTAX says of each Python file of the package, file by file."""
-    texts = {p: (ROOT / p).read_text(encoding="utf-8") for p in PACKAGE if p.endswith(".py")}
-    return {path: {rule: rule(path, text) for rule in SYNTAX} for path, text in texts.items()}
 
 
 # --- imports ------------------------------------------------------------------------------------
@@ -110,12 +93,10 @@ def _module(path: str) -> str:
     return ".".join(("rushlight", *(p for p in parts if p != "__init__")))
 
 
-@functools.cache
 def _layer(module: str) -> str:
     return next(name for name, pattern in LAYERS if re.fullmatch(pattern, module))
 
 
-@functools.cache
 def _exists(module: str) -> bool:
     """Whether a dotted name below rushlight is a module (rather than a name inside one)."""
     place = ROOT.joinpath(*module.split(".")[1:])
@@ -126,18 +107,13 @@ def _is_type_checking(test: ast.expr) -> bool:
     return getattr(test, "id", getattr(test, "attr", "")) == "TYPE_CHECKING"
 
 
-def _imports(path: str, source: str, *, later: bool = True) -> list[tuple[int, str]]:
-    """(line, dotted module) of every import, those for type checkers only left out.
-
-    later: those in functions, too, which run when every module is there.
-    """
+def _imports(path: str, source: str) -> list[tuple[int, str]]:
+    """(line, dotted module) of every import, those for type checkers only left out."""
     module, found = _module(path), []
     package = module if path.endswith("__init__.py") else module.rpartition(".")[0]
-    todo: list[ast.AST] = [_tree(source)]
+    todo: list[ast.AST] = [ast.parse(source)]
     while todo:
         node = todo.pop()
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda) and not later:
-            continue  # an import is a statement: none is in decorators or defaults
         if isinstance(node, ast.If) and _is_type_checking(node.test):
             todo += node.orelse
             continue
@@ -228,7 +204,7 @@ def backend_rules(path: str, source: str) -> list[str]:
         for number, line in enumerate(source.splitlines(), 1)
         if (found := re.search(r"\bbackends(\.| import )\(?(cpu|webgpu)\b", line))
     ]
-    for node in ast.walk(_tree(source)):
+    for node in ast.walk(ast.parse(source)):
         compared = [node.left, *node.comparators] if isinstance(node, ast.Compare) else []
         if isinstance(node, ast.Match):
             compared = [
@@ -300,9 +276,23 @@ def _import_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for path in (p for p in PACKAGE if p.endswith(".py")):
         source = (ROOT / path).read_text(encoding="utf-8")
-        module, found = _module(path), _imports(path, source, later=False)
+        # Functions run later, when every module is there.
+        tree = ast.parse(source)
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+                node.body = [] if isinstance(node.body, list) else ast.Constant(None)
+        module = _module(path)
+        found = _imports(path, ast.unparse(_filled(tree)))
         graph[module] = {t for _, t in found if t.split(".")[0] == "rushlight"} - {module}
     return graph
+
+
+def _filled(tree: ast.Module) -> ast.Module:
+    """`tree` with a `pass` in every function that was emptied."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and not node.body:
+            node.body = [ast.Pass()]
+    return tree
 
 
 def test_imports_point_down() -> None:
@@ -398,7 +388,7 @@ def composite_rules(path: str, source: str) -> list[str]:
     made = {"Op", "elementwise", "rule"}
     return [
         f"{path}:{node.lineno}: {ast.unparse(node.func)}: an op belongs in core/ops/"
-        for node in ast.walk(_tree(source))
+        for node in ast.walk(ast.parse(source))
         if isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in made
     ]
 
@@ -470,7 +460,7 @@ def torch_names() -> frozenset[str]:
 def argument_rules(path: str, source: str) -> list[str]:
     """A function takes at most 13 arguments beside self, unless it is one of torch's."""
     wrong = []
-    todo: list[tuple[str, ast.AST]] = [("", _tree(source))]
+    todo: list[tuple[str, ast.AST]] = [("", ast.parse(source))]
     while todo:
         owner, node = todo.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -490,7 +480,7 @@ def argument_rules(path: str, source: str) -> list[str]:
 
 def import_counts(path: str, source: str) -> list[str]:
     """A file imports from at most 33 modules: it does one thing."""
-    body = _tree(source).body
+    body = ast.parse(source).body
     count = len([node for node in body if isinstance(node, ast.Import | ast.ImportFrom)])
     return [f"{path}: {count} imports, {IMPORTS} are allowed"] if count > IMPORTS else []
 
@@ -530,7 +520,7 @@ def first_line_rules(path: str, source: str) -> list[str]:
 def docstring_rules(path: str, source: str) -> list[str]:
     """Public functions and classes of a module, and public methods of its classes."""
     wrong = []
-    for node in _tree(source).body:
+    for node in ast.parse(source).body:
         if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
             continue
         if node.name.startswith("_") or "overload" in map(ast.unparse, node.decorator_list):
@@ -633,14 +623,14 @@ def spelling_rules(path: str, source: str) -> list[str]:
                         f"{PARAMETERS[arg.arg]}"
                     )
 
-    walk(_tree(source).body)
+    walk(ast.parse(source).body)
     return wrong
 
 
 def no_numpy_random(path: str, source: str) -> list[str]:
     """Random numbers are Philox's on every device: the package never asks NumPy for any."""
     wrong = []
-    for node in ast.walk(_tree(source)):
+    for node in ast.walk(ast.parse(source)):
         used = (
             (isinstance(node, ast.Attribute) and node.attr == "random")
             and (isinstance(node.value, ast.Name) and node.value.id in ("np", "numpy"))
@@ -656,18 +646,6 @@ def no_numpy_random(path: str, source: str) -> list[str]:
         if used:
             wrong.append(f"{path}:{getattr(node, 'lineno', 0)}: uses another random generator")
     return wrong
-
-
-# The rules that read a file's syntax.
-SYNTAX: tuple[Rule, ...] = (
-    import_rules,
-    backend_rules,
-    argument_rules,
-    import_counts,
-    docstring_rules,
-    spelling_rules,
-    no_numpy_random,
-)
 
 
 def test_names_are_spelled_as_in_torch() -> None:

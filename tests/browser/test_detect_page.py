@@ -252,25 +252,18 @@ def test_a_visit(filmed: Any, serve: Any, site: Path, tiny_vision: Any, tmp_path
     assert "finds no things" in page.inner_text("#error")
 
 
-@pytest.fixture(scope="module")
-def detecting(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[Any]]:
-    """A site with a detector of darknet, and what a process finds with it in the sample."""
-    out = tmp_path_factory.mktemp("detecting") / "site"
-    build(out, [("yolov3-tiny", resolve("yolov3-tiny"))])
-    return out, rl.pipeline("object-detection", "yolov3-tiny")(out / "shared" / "coffee.png")
-
-
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
-def test_the_detector_of_the_site_works(
-    pages: Any, serve: Any, detecting: tuple[Path, list[Any]], where: str
-) -> None:
+def test_the_detector_of_the_site_works(pages: Any, serve: Any, tmp_path: Path, where: str) -> None:
     """darknet's files become a checkpoint when the site is built, and find the same."""
-    site, found = detecting
-    page = pages.open(f"{serve(site).url}detect/?device={where}")
+    build(tmp_path / "site", [("yolov3-tiny", resolve("yolov3-tiny"))])
+    page = pages.open(f"{serve(tmp_path / 'site').url}detect/?device={where}")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('35.4 MB')")
     page.wait_for_selector("#bring:visible")
     page.click("#sample")
     page.wait_for_function("document.getElementById('tells').innerText.length > 0")
     act(page, click="#go")
+    found = rl.pipeline("object-detection", "yolov3-tiny")(
+        tmp_path / "site" / "shared" / "coffee.png"
+    )
     assert [row["label"] for row in found] == ["cup"]
     agree(page, found)

@@ -158,14 +158,10 @@ def test_every_page_is_reached_from_its_card(pages: Any, place: Any) -> None:
         page.card.title for page in PAGES if page.card
     ]
     assert [page.place for page in PAGES if not page.card] == [""], "only the home page has none"
-    # The addresses are those of `test_a_visit`; the last one is followed, and back.
-    cards = {page.card.title: page for page in PAGES if page.card}
-    for title, page in cards.items():
-        card = home.locator(f'.page-card:has-text("{title}")')
-        assert card.evaluate("(card) => card.href") == f"{place.url}{page.place}"
-        assert card.is_visible()
-    home.click(f'.page-card:has-text("{title}")')
-    home.wait_for_url(f"{place.url}{page.place}")
-    assert home.title() == page.title
-    home.click('nav a:has-text("Home")')
-    home.wait_for_url(place.url)
+    for page in PAGES:
+        if page.card:
+            home.click(f'.page-card:has-text("{page.card.title}")')
+            home.wait_for_url(f"{place.url}{page.place}")
+            assert home.title() == page.title
+            home.click('nav a:has-text("Home")')
+            home.wait_for_url(place.url)
