@@ -33,7 +33,8 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
               "silero_vad": "onnxruntime",
-              "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr"}  # fmt: skip
+              "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr",
+              "mtcnn": "facenet-pytorch"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
@@ -150,6 +151,34 @@ def pictures(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float
         yield kind, "transformers", _off(logits.to("cpu")[:, ::step, ::5], wanted)
 
 
+def captions(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of captioning.py: logits of what is said of pictures."""
+    if only and not any(".multimodal." in families()[kind] for kind in only):
+        return
+    tests = _module("test_captions")
+    for name in [*tests.WRITE, *tests.CHOOSERS]:
+        model, golden = (
+            tests.model(name, device),
+            load_safetensors(tests.DATA / f"{name}.safetensors"),
+        )
+        kind = model.config.model_type
+        if only and kind not in only:
+            continue
+        with rl.no_grad():
+            if name in tests.CHOOSERS:
+                pixels = golden["input:pixel_values"].to(device)
+                yield (
+                    kind,
+                    "transformers",
+                    _off(model(golden["ids"].to(device), pixels), golden["logits"]),
+                )
+                continue
+            made = tests.sources(model, name)
+            memory = model.memory_of(*model.place_sources(made, model.source_width(made), 0))
+            logits = model.decode(rl.tensor(tests.IDS, device=device), memory)
+        yield kind, "transformers", _off(logits[:, :, ::5], golden["logits"])
+
+
 def write(table: dict[str, dict[str, Any]]) -> None:
     """The file and the page."""
     lines = ["# Written by tools/measure_families.py: references, and errors beside them.\n"]
@@ -188,7 +217,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images, series, pictures):
+        for read in (texts, images, series, pictures, captions):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue
@@ -199,9 +228,11 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
         kin = {s for k, m in families().items() if m == module for s in sources.get(k, ())}
         if only and kind not in only:
             continue
+        if only and not sources.get(kind) and table[kind].get("reference"):
+            continue
         named = REFERENCES.get(kind) or ", ".join(sorted(sources.get(kind) or kin))
         told = (table[k].get("reference") for k, m in families().items() if m == module)
-        table[kind]["reference"] = named or next(filter(None, told))
+        table[kind]["reference"] = named or next(filter(None, told), "transformers")
     write(table)
 
 
