@@ -111,6 +111,7 @@ class CausalLM(Chatting):
         """How many tokens of what is `left` the next step reads, and its width.
 
         `count` and `width`, but where tokens of a picture see each other, which are read at once.
+        It raises nothing.
         """
         return count, width
 
@@ -132,7 +133,8 @@ class CausalLM(Chatting):
         """What pictures put in the place of the next `count` tokens of each row, if they do.
 
         left: the next tokens of each row. done: how many it has read. width: of the step. places:
-        as `places` gives them. Models that see define it.
+        as `places` gives them. Models that see define it, and raise ValueError for a picture that
+        is no longer held.
         """
         return None
 

@@ -32,7 +32,8 @@ class Processor:
     middle taken; from 384 on it is resized to a square (ConvNeXt).
 
     `filter` of resizing is one of Pillow's names, "bilinear" or "bicubic" mostly; `keep_ratio`
-    keeps the shape of the picture, `twice`: the deviation is divided out once
+    keeps the shape of the picture, `kind` names steps of transformers (own_steps.py), `twice`: the
+    deviation is divided out once
     more; `squared`: filled up to a square with black first. `mean` and
     `std` of each channel normalize. Making one checks and raises nothing.
     """

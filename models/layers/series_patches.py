@@ -121,8 +121,10 @@ class TimesModel(SeriesModel):
     def forward(
         self, values: Tensor, missing: Tensor | None = None, often: Tensor | None = None
     ) -> Tensor:
-        """(batch, length) numbers, 1 for missing ones, (batch, length), and a row of the table of
-        each series, (batch,) -> (batch, patches, horizon, 1 + quantiles): what follows each patch.
+        """What follows each patch: (batch, patches, horizon, 1 + quantiles).
+
+        values: numbers (batch, length). missing: of the same shape, 1 for missing ones. often: a
+        row of the table for each series, (batch,). It raises nothing.
         """
         spec = self.spec
         missing = creation.zeros_like(values) if missing is None else missing.to(values.dtype)

@@ -89,7 +89,10 @@ class DFine(rt_detr.RTDetr):
     def decode(
         self, x: Tensor, boxes: Tensor, memory: Tensor, grids: list[tuple[int, int]]
     ) -> tuple[Tensor, Tensor]:
-        """Logits and boxes of queries x (batch, queries, width) that begin with `boxes`."""
+        """Logits and boxes of queries x (batch, queries, width) that begin with `boxes`.
+
+        memory: what they look at, of maps with sides `grids`, one after another. It raises nothing.
+        """
         net: Any = self.get_submodule("model.decoder")
         steps, scale = self._steps(net), net.reg_scale.abs()
         corners: Any = 0

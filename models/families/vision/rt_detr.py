@@ -241,7 +241,10 @@ class RTDetr(Detector):
     def decode(
         self, x: Tensor, boxes: Tensor, memory: Tensor, grids: list[tuple[int, int]]
     ) -> tuple[Tensor, Tensor]:
-        """Logits and boxes of queries x (batch, queries, width) that begin with `boxes`."""
+        """Logits and boxes of queries x (batch, queries, width) that begin with `boxes`.
+
+        memory: what they look at, of maps with sides `grids`, one after another. It raises nothing.
+        """
         net: Any = self.model
         logits = x
         parts = ("layers", "class_embed", "bbox_embed")

@@ -320,7 +320,10 @@ class PictureDecoder(Decoder):
         return super().prompt_ids(prompt)
 
     def whole_pictures(self, left: list[list[int]], count: int, width: int) -> tuple[int, int]:
-        """The step's tokens, so that it holds all tokens that see each other; see `CausalLM`."""
+        """The step's tokens, so that it holds all tokens that see each other; see `CausalLM`.
+
+        `left`, `count` and `width` are as there. It raises nothing.
+        """
         if not self.sight.together:
             return count, width
         grown = count
@@ -348,7 +351,11 @@ class PictureDecoder(Decoder):
         width: int,
         places: Sequence[Places],
     ) -> Pictured:
-        """What pictures put in the place of the next tokens of each row; see `CausalLM`."""
+        """What pictures put in the place of the next tokens of each row; see `CausalLM`.
+
+        `left`, `done`, `count`, `width` and `places` are as there. Raises ValueError for a picture
+        that is no longer held.
+        """
         found = [[row_of(t) for t in row[:count]] for row in left]
         any_seen = any(spot is not None for row in found for spot in row)
         prefix = self.sight.together == "prompt"
