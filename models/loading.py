@@ -237,8 +237,8 @@ def from_parts(
     dtype: str | DType | None = None,
 ) -> Model:
     """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
-    graphs = {name: files[name] for name in files if name.endswith(".onnx")}
-    if graphs and not tensors:
+    graphs = {} if tensors else {name: files[name] for name in files if name.endswith(".onnx")}
+    if graphs:
         from rushlight.models.onnx.ocr import reader, roles_of
 
         roles = roles_of(list(graphs)).items()
