@@ -163,7 +163,7 @@ def import_rules(path: str, source: str) -> list[str]:
         if theirs and mine == "backends" and theirs != _backend(module):
             if module != REGISTRY and (module, target) not in BORROWED:
                 no("a backend sees no other, and only the registry knows which there are")
-        if {module, target} <= FAMILIES and target not in parents:
+        if {module, target} <= FAMILIES and target not in parents and module not in JOINED:
             parents.append(target)
             if len(parents) > 1:
                 no(f"a model family imports one other at most, its parent, here {parents[0]}")
@@ -250,6 +250,11 @@ def test_a_capability_and_a_default_are_allowed() -> None:
 
 # What models/ holds besides these is shared among families.
 FAMILIES = set(families().values())
+# Models that join models of other families, whose files they import.
+JOINED = {
+    f"rushlight.models.families.vision.{name}"
+    for name in ("altclip", "d_fine", "grounding_dino", "upernet")
+}
 
 
 def no_cycles(graph: dict[str, set[str]]) -> list[str]:

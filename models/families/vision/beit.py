@@ -25,6 +25,10 @@ NAMES = LayerNames(scale1="lambda_1", scale2="lambda_2")
 class Config:
     """The keys of config.json."""
 
+    neutral = {  # data2vec's, of its models of sounds
+        "apply_spec_augment": (), "embedding_size": (), "num_feat_extract_layers": (),
+    }  # fmt: skip
+
     vocab_size: int = 8192  # of masked pictures
     hidden_size: int = 768
     num_hidden_layers: int = 12

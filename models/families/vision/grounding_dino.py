@@ -54,6 +54,7 @@ class Config(detr.Config):
     """The keys of config.json."""
 
     neutral = {
+        "embedding_size": (),
         "focal_alpha": (),
         "disable_custom_kernels": (),
         "text_enhancer_dropout": (),

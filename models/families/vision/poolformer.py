@@ -29,7 +29,7 @@ def _four(*numbers: int) -> Any:
 class Config:
     """The keys of config.json."""
 
-    neutral = {"patch_size": (), "stride": ()}
+    neutral = {"patch_size": (), "stride": (), "hidden_size": ()}
 
     num_channels: int = 3
     pool_size: int = 3

@@ -37,7 +37,7 @@ _DECODER = (
 class Config:
     """The keys of config.json."""
 
-    neutral = dict.fromkeys(_DECODER, ())
+    neutral = dict.fromkeys((*_DECODER, "embedding_size"), ())
 
     image_size: Any = 224
     patch_size: Any = 16

@@ -36,6 +36,8 @@ _MARGIN = 1.25  # of a box, which is seen with some of what is around it
 class Backbone:
     """The keys of backbone_config."""
 
+    neutral = {"embedding_size": ()}  # asked for by a check alone
+
     image_size: Any = field(default_factory=lambda: [256, 192])
     patch_size: Any = field(default_factory=lambda: [16, 16])
     num_channels: int = 3
@@ -56,6 +58,8 @@ class Backbone:
 @dataclass
 class Config:
     """The keys of config.json."""
+
+    neutral = {"hidden_size": (), "image_size": (), "patch_size": ()}  # the backbone's count
 
     backbone_config: dict[str, Any] = field(default_factory=dict)
     backbone: str | None = None  # of backbones that are fetched by name, as what follows

@@ -38,7 +38,15 @@ class Config:
 
     # Its parts read none of these; the backbone says its own width.
     neutral = dict.fromkeys(
-        ("batch_norm_eps", "attractor_alpha", "attractor_gamma", "backbone_hidden_size"), ()
+        (
+            "batch_norm_eps",
+            "attractor_alpha",
+            "attractor_gamma",
+            "backbone_hidden_size",
+            "hidden_size",
+            "patch_size",
+        ),
+        (),
     )
 
     backbone_config: dict[str, Any] = field(default_factory=dict)
