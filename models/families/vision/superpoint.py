@@ -93,7 +93,7 @@ class SuperPoint(ImageModel):
             pooled: Tensor = max_pool2d(x.unsqueeze(1), 2 * radius + 1, 1, radius)
             return pooled.squeeze(1)
 
-        kept = (scores == around(scores)).to(scores.dtype)
+        kept: Tensor = (scores == around(scores)).to(scores.dtype)
         for _ in range(2):
             near = around(kept)
             others = scores * (1 - near)
