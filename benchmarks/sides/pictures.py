@@ -83,7 +83,8 @@ class Rushlight:
 
         pixels, grid = patches()
         tall, wide = (int(n) // MERGE for n in grid[0, 1:])
-        seen = Picture({"pixels": pixels, "image_grid_thw": grid}, "", (SIDE, SIDE), (1, tall, wide))
+        inputs = {"pixels": pixels, "image_grid_thw": grid}
+        seen = Picture(inputs, "", (SIDE, SIDE), (1, tall, wide))
         return prompt_of(ids(), PICTURE, [seen], [tall * wide])
 
     def tokens(self, count: int) -> list[int]:
