@@ -82,9 +82,10 @@ class Rushlight:
         from rushlight.models.generation.pictures import Picture, prompt_of
 
         pixels, grid = patches()
-        merged = (1, *(int(n) // MERGE for n in grid[0, 1:]))
-        seen = Picture({"pixels": pixels, "image_grid_thw": grid}, "", (SIDE, SIDE), merged)
-        return prompt_of(ids(), PICTURE, [seen], [merged[1] * merged[2]])
+        tall, wide = (int(n) // MERGE for n in grid[0, 1:])
+        inputs = {"pixels": pixels, "image_grid_thw": grid}
+        seen = Picture(inputs, "", (SIDE, SIDE), (1, tall, wide))
+        return prompt_of(ids(), PICTURE, [seen], [tall * wide])
 
     def tokens(self, count: int) -> list[int]:
         """The tokens of an answer."""

@@ -35,7 +35,6 @@ class CausalLM(Chatting):
 
     rotary = Rotary(())
     followed = Followed({}, 0)
-    reads_at_once = False  # whether a prompt must be read in one step
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -105,6 +104,11 @@ class CausalLM(Chatting):
 
     def stuck(self, prompt: Sequence[int], made: Sequence[int]) -> bool:
         """Whether an answer is to end because the tokens that it `made` repeat themselves."""
+        return False
+
+    @property
+    def reads_at_once(self) -> bool:
+        """Whether a prompt must be read in one step."""
         return False
 
     def whole_pictures(self, left: list[list[int]], count: int, width: int) -> tuple[int, int]:

@@ -67,13 +67,13 @@ def _named(text: str) -> Iterator[tuple[str, list[float], int]]:
     fenced = _FENCE.search(text)
     for row in _rows(fenced[1] if fenced else text):
         key = next((key for key in _KEYS if key in row), None)
-        numbers = row[key] if key is not None else None
-        plain = isinstance(numbers, list) and all(
-            isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e6 for n in numbers
+        given = row[key] if key is not None else None
+        plain = isinstance(given, list) and all(
+            isinstance(n, int | float) and not isinstance(n, bool) and abs(n) < 1e6 for n in given
         )
-        if plain and numbers is not None and len(numbers) in (2, 4):
+        if plain and given is not None and len(given) in (2, 4):
             words = row.get("label", row.get("text_content", row.get("text", "")))
-            yield str(words)[:200], [float(n) for n in numbers], 0
+            yield str(words)[:200], [float(n) for n in given], 0
 
 
 def _rows(text: str) -> Iterator[Mapping[str, Any]]:

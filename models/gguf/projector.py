@@ -253,7 +253,8 @@ def _token(files: Mapping[str, bytes], place: str) -> int:
 
 def _processor(kind: str, metadata: Mapping[str, Any]) -> dict[str, Any]:
     """The preprocessor_config.json of the keys clip.vision.*"""
-    vision, told = "clip.vision.", {}
+    vision = "clip.vision."
+    told: dict[str, Any] = {}
     for name in ("mean", "std"):
         value = metadata.get(f"{vision}image_{name}")
         if value is not None:

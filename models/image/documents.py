@@ -47,7 +47,7 @@ class PageProcessor:
         if self.turns and (wide - tall) * (x.shape[1] - x.shape[0]) < 0:
             x = np.rot90(x, 3)
         if self.resizes:
-            x = resize(x, fitted(*x.shape[:2], min(self.size)), self.filter)
+            x = resize(x, fitted(x.shape[0], x.shape[1], min(self.size)), self.filter)
         if self.shrinks:
             x = resize(x, self._within(*x.shape[:2]), self.shrink)
         if self.pads:
@@ -58,7 +58,8 @@ class PageProcessor:
             x = np.pad(x, ((top, below - top), (left, right - left), (0, 0)))
         values = x.astype(np.float32) * np.float32(self.scale)
         if self.mean is not None and self.std is not None:
-            values = (values - np.float32(self.mean)) / np.float32(self.std)
+            mean, std = (np.asarray(v, np.float32) for v in (self.mean, self.std))
+            values = (values - mean) / std
         return np.ascontiguousarray(values.transpose(2, 0, 1), np.float32)
 
     def _within(self, height: int, width: int) -> tuple[int, int]:

@@ -35,8 +35,8 @@ def own_pixels(p: Processor, image: Array) -> Array:
         below, right = margins(p, tall, wide)
         if below or right:
             x = np.pad(x, ((below, below), (right, right), (0, 0)), "reflect")
-        sides = p.target(*x.shape[:2])
-        return x if sides is None else resize(x, sides, "corners")
+        size = p.target(*x.shape[:2])
+        return x if size is None else resize(x, size, "corners")
     if p.size is not None:  # SuperPoint's
         image = resize(image, p.size, p.filter)
     x = image.astype(np.float32) * scale

@@ -202,9 +202,9 @@ def _of_transformers(v: Mapping[str, Any], name: str, default: Processor) -> Pro
         if p.twice and p.std is None:
             raise said.bad("do_normalize", False, " with include_top; set include_top to false")
     if kind in ("GLPN", "Swin2SR"):
-        named = "size_divisor" if "size_divisor" in v else "pad_size"
+        divisor = "size_divisor" if "size_divisor" in v else "pad_size"
         on = said.flag("do_pad" if kind == "Swin2SR" else "do_resize", True)
-        p = replace(p, pad=None, multiple=said.whole(named, p.multiple) if on else 1)
+        p = replace(p, pad=None, multiple=said.whole(divisor, p.multiple) if on else 1)
     if kind == "ZoeDepth":
         p = replace(p, pad=(0, 0) if said.flag("do_pad", True) else None)
     if kind == "Siglip2":

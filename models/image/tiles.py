@@ -40,7 +40,8 @@ class Steps:
         """Normalized pixels (height, width, 3)."""
         values = pixels.astype(np.float32) * np.float32(self.scale)
         if self.mean is not None and self.std is not None:
-            values = (values - np.float32(self.mean)) / np.float32(self.std)
+            mean, std = (np.asarray(v, np.float32) for v in (self.mean, self.std))
+            values = (values - mean) / std
         return values.astype(np.float32)
 
     def __call__(self, tiles: Sequence[Pixels]) -> Floats:
@@ -81,6 +82,7 @@ class TileProcessor:
         """What a model reads of pixels (height, width, 3) uint8; alone: in its prompt."""
         cut = (self.cut if alone or self.among is None else self.among)(self.steps, pixels)
         tiles = self.steps(cut.tiles)
+        inputs: dict[str, npt.NDArray[Any]]
         inputs = {"pixels": tiles[None] if self.nested else tiles, **cut.inputs}
         return Picture(inputs, self.text(cut), (pixels.shape[0], pixels.shape[1]))
 
@@ -123,6 +125,7 @@ class RowsProcessor:
         size = (rows * self.step, columns * self.step)
         tile = self.steps([self.steps.resized(pixels, size)])
         lines = self.between.join([self.place * columns] * rows)
+        inputs: dict[str, npt.NDArray[Any]]
         inputs = {"pixels": tile, "image_sizes": np.array([size], np.int64)}
         return Picture(inputs, lines + self.end, (pixels.shape[0], pixels.shape[1]))
 

@@ -51,8 +51,9 @@ class Block(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(..., inside) -> (..., outside)."""
-        out: Tensor = self.output_layer(self.activation(self.hidden_layer(x)))
-        return out + self.residual_layer(x)
+        inner = self.output_layer(self.activation(self.hidden_layer(x)))
+        out: Tensor = inner + self.residual_layer(x)
+        return out
 
 
 class BoltModel(Stacked, SeriesModel):

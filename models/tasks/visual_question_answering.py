@@ -28,7 +28,8 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
 
     A model that chooses among answers gives the likeliest `top_k` with a "score" each.
     """
-    question, pixels, rows = asked(options, TASK.name), load_all(images), []
+    question, pixels = asked(options, TASK.name), load_all(images)
+    rows: list[list[dict[str, Any]]] = []
     if not hasattr(model, "choose"):
         search = {**options, "top_k": None}  # here it is of answers
         found = yield from written(model, [(image, question) for image in pixels], search)

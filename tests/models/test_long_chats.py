@@ -27,8 +27,8 @@ def read(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     counts: list[int] = []
     take, step = DecodeSession.take, DecodeSession.step
 
-    def taking(self: Any, model: Any, left: Any) -> Any:
-        found = take(self, model, left)
+    def taking(self: Any, model: Any, left: Any, done: Any) -> Any:
+        found = take(self, model, left, done)
         counts.append(sum(found[0]))
         return found
 

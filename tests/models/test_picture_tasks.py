@@ -64,5 +64,10 @@ def test_captions_by_a_decoder() -> None:
     assert "".join(pipe.stream(images[0], prompt="A")).strip() == one[0]["generated_text"]
     with pytest.raises(ValueError, match="num_beams is 3"):
         pipe(images[0], num_beams=3)
+    said = {"role": "user", "content": [{"type": "image", "image": images[0]}]}
+    with pytest.raises(ValueError, match="use picture_prompt"):
+        pipe.model.chat_ids([said])
+    with pytest.raises(ValueError, match="max_pixels are not supported"):
+        pipe.model.picture_prompt("A", images[0], max_pixels=256)
     ask = rl.pipeline("visual-question-answering", captions.model("instructblip"))
     assert {*ask(images[0], question="What?", max_new_tokens=3)[0]} == {"answer"}

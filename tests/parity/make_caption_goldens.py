@@ -92,7 +92,7 @@ def make(name: str) -> None:
     told = {k: v.half().float() if v.is_floating_point() else v for k, v in told.items()}
     out = {f"input:{k}": v.half() if v.is_floating_point() else v for k, v in told.items()}
     said = row.spoken or row.text
-    text = tokenizer(said, return_tensors="pt").input_ids if said else None
+    text: Any = tokenizer(said, return_tensors="pt").input_ids if said else None
     if getattr(model, "qformer", None) is not None and "Instruct" in row.kind:
         asked = tokenizer(row.text, return_tensors="pt").input_ids
         told["qformer_input_ids"] = asked.expand(len(images), -1)

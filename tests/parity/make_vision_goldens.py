@@ -306,7 +306,7 @@ def _of_its_own(model: Any, pixels: Any, ids: Any) -> dict[str, Any] | None:
     if type(model).__name__.startswith("SuperPoint"):
         found = [model(p[None]) for p in pixels]
         size = torch.tensor([pixels.shape[3], pixels.shape[2]])
-        made = {}
+        made: dict[str, Any] = {}
         for i, one in enumerate(found):
             made |= {f"points:{i}": one.keypoints[0] * size, f"scores:{i}": one.scores[0]}
             made[f"vectors:{i}"] = one.descriptors[0]

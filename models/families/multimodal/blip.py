@@ -117,12 +117,15 @@ def _third(i: int) -> Any:
 
 
 # The tower has q, k and v apart, and another name for positions.
-TOWER_PARTS = renamed(".embeddings.position_embedding", ".embeddings.position_embeddings") | {
-    f".self_attn.qkv.{what}": Split(
-        {f".self_attn.{x}_proj.{what}": _third(i) for i, x in enumerate("qkv")},
-        lambda *rows: cat(list(rows)),
-    )
-    for what in ("weight", "bias")
+TOWER_PARTS = {
+    **renamed(".embeddings.position_embedding", ".embeddings.position_embeddings"),
+    **{
+        f".self_attn.qkv.{what}": Split(
+            {f".self_attn.{x}_proj.{what}": _third(i) for i, x in enumerate("qkv")},
+            lambda *rows: cat(list(rows)),
+        )
+        for what in ("weight", "bias")
+    },
 }
 
 

@@ -5,7 +5,7 @@ The language model is a decoder (OPT, Llama), or T5, whose encoder reads the pic
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -28,7 +28,7 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.seeing.built import renaming, seeing_decoder
 from rushlight.models.layers.seeing.captions import Captioner, PictureSource
-from rushlight.models.layers.seeing.decoder import PictureDecoder
+from rushlight.models.layers.seeing.decoder import PictureDecoder, pictures_of
 from rushlight.models.layers.seeing.qformer import QFormer, QFormerSpec
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
@@ -145,6 +145,10 @@ class Eye:
             inputs["qformer_input_ids"] = np.array([ids], np.int64)
         return inputs
 
+    def __call__(self, pixels: Pixels, alone: bool = True, text: str = "") -> Picture:
+        """What a model reads of pixels (height, width, 3) uint8, and of a text beside them."""
+        return Picture(self.inputs(pixels, text), "", (pixels.shape[0], pixels.shape[1]))
+
     def rows(self, model: Any, pixels: Tensor, ids: Tensor | None = None) -> Tensor:
         """The rows (batch, queries, width) of pictures."""
         seen = model.vision_model.hidden(
@@ -164,17 +168,37 @@ class BlipDecoder(PictureDecoder):
         super().configure(files)
         self.eye.configure(files)
 
-    def picture_prompt(self, text: str, images: Any = ()) -> PicturePrompt:
-        """The prompt of images and a text after them; see `PictureDecoder`, without markers."""
+    def picture_prompt(
+        self,
+        text: str,
+        images: Any = (),
+        *,
+        min_pixels: int | None = None,
+        max_pixels: int | None = None,
+    ) -> PicturePrompt:
+        """The prompt of images and a text after them; see `PictureDecoder`, without markers.
+
+        ValueError for min_pixels and max_pixels: a picture has as many tokens in any size.
+        """
+        if min_pixels is not None or max_pixels is not None:
+            raise ValueError(
+                f"{self.config.model_type}: min_pixels and max_pixels are not supported: the "
+                "number of a picture's tokens does not depend on them"
+            )
         listed = list(images) if isinstance(images, list | tuple) else [images]
         count, token = self.eye.queries[1], self.sight.token
-        pictures = []
-        for image in listed:
-            pixels = load(image)
-            size = (pixels.shape[0], pixels.shape[1])
-            pictures.append(Picture(self.eye.inputs(pixels, text), "", size))
+        pictures = [self.eye(load(image), text=text) for image in listed]
         ids = [token] * count * len(pictures) + self.encode_text(text, add_special_tokens=True)
         return prompt_of(ids, token, pictures, [count] * len(pictures))
+
+    def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
+        """Token ids of messages; see `PictureDecoder`. ValueError for messages with pictures."""
+        if pictures_of(messages)[0]:
+            raise ValueError(
+                f"{self.config.model_type}: it was made to caption pictures and to answer a "
+                "question about them, not to chat about them; use picture_prompt(text, images)"
+            )
+        return super().chat_ids(messages, **options)
 
 
 class BlipT5(Captioner, Seq2Seq):
@@ -252,13 +276,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> BlipDecoder | BlipT
 
     def sight(spec: DecoderSpec) -> Sight:
         found.append(Eye(c, spec.width))
-        return Sight(token, "", found[0].parts, look, lambda files, _: found[0].processor)
+        return Sight(token, "", found[0].parts, look, lambda files, _: found[0])
 
     model = seeing_decoder(
         {**config, "text_config": inner}, names, c, sight, kind=BlipDecoder
     )  # fmt: skip
     assert isinstance(model, BlipDecoder)
-    model.eye, model.processor = found[0], found[0].processor
+    model.eye = model.processor = found[0]
     put_parameter(model, "query_tokens", *found[0].queries)
     return model
 

@@ -79,7 +79,8 @@ class Florence2(Captioner, Seq2Seq):
 
     def __init__(self, config: Config, spec: Seq2SeqSpec, vision: Vision, tower: DavitSpec) -> None:
         super().__init__(config, spec)
-        self.processor, self.rules, self.tower = _USUAL, {}, tower
+        self.processor, self.tower = _USUAL, tower
+        self.rules: dict[str, Any] = {}
         width = tower.widths[-1]
         put(self, _TOWER, Davit(tower))
         put(self, f"{_PROJECTOR}.image_projection", nn.Linear(width, spec.width, bias=False))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
@@ -89,8 +90,9 @@ class _Linear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not self.clipped:
             return self.linear(x)  # type: ignore[no-any-return]
-        x = self.linear(x.clamp(self.input_min, self.input_max))
-        return x.clamp(self.output_min, self.output_max)
+        of: Any = self
+        y: Tensor = self.linear(x.clamp(of.input_min, of.input_max))
+        return y.clamp(of.output_min, of.output_max)
 
 
 class _Layer(nn.Module):
@@ -114,7 +116,8 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, axes: list[tuple[Tensor, Tensor]]) -> Tensor:
         """axes: cosines and sines (1, 1, patches, head/4) by column, then by row."""
-        v, attention, y = self.v, self.self_attn, self.input_layernorm(x)
+        of: Any = self
+        v, attention, y = self.v, of.self_attn, of.input_layernorm(x)
         q, k, value = (
             part(y).reshape(1, x.shape[1], -1, v.head_dim)
             for part in (attention.q_proj, attention.k_proj, attention.v_proj)
@@ -131,10 +134,10 @@ class _Layer(nn.Module):
             k, value = (t.repeat_interleave(groups, 1) for t in (k, value))
         seen = scaled_dot_product_attention(q, k, value, scale=1.0).transpose(1, 2)
         y = attention.o_proj(seen.reshape(1, x.shape[1], -1))
-        x = x + self.post_attention_layernorm(y)
-        y, mlp = self.pre_feedforward_layernorm(x), self.mlp
+        x = x + of.post_attention_layernorm(y)
+        y, mlp = of.pre_feedforward_layernorm(x), of.mlp
         y = mlp.down_proj(ACTIVATIONS[v.hidden_activation](mlp.gate_proj(y)) * mlp.up_proj(y))
-        out: Tensor = x + self.post_feedforward_layernorm(y)
+        out: Tensor = x + of.post_feedforward_layernorm(y)
         return out
 
 
@@ -154,7 +157,8 @@ class _Tower(nn.Module):
             put_parameter(self, name, v.hidden_size)
 
     def forward(self, pixels: Tensor, rows: int, columns: int) -> Tensor:
-        v, patch = self.v, self.get_submodule("patch_embedder")
+        of: Any = self
+        v, patch = self.v, of.patch_embedder
         x = patch.input_proj(((pixels - 0.5) * 2).to(patch.input_proj.weight.dtype))
         table = patch.position_embedding_table
         across, down = table[0, :columns].unsqueeze(0), table[1, :rows].unsqueeze(1)
@@ -173,8 +177,9 @@ class _Tower(nn.Module):
         x = x.float().reshape(rows // k, k, columns // k, k, -1).mean((1, 3))
         x = x.reshape(-1, v.hidden_size) * v.hidden_size**0.5
         if v.standardize:
-            x = (x - self.std_bias.float()) * self.std_scale.float()
-        return x.to(patch.input_proj.weight.dtype)
+            x = (x - of.std_bias.float()) * of.std_scale.float()
+        out: Tensor = x.to(patch.input_proj.weight.dtype)
+        return out
 
 
 @dataclass(frozen=True)
@@ -201,6 +206,7 @@ class _Processor:
         patches[0, : tall * wide] = values.transpose(0, 2, 1, 3, 4).reshape(tall * wide, -1)
         places[0, : tall * wide] = np.indices((tall, wide))[::-1].reshape(2, -1).T
         text = PLACE * (tall * wide // self.side**2)
+        inputs: dict[str, npt.NDArray[Any]]
         inputs = {"pixels": patches, "image_position_ids": places}
         return Picture(inputs, f"{self.marks[0]}{text}{self.marks[1]}", (height, width))
 

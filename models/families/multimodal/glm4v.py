@@ -104,18 +104,20 @@ class _Tower(QwenTower):
     def _before(self, x: Tensor, grids: Sequence[Grid]) -> Tensor:
         if not self.table:
             return x
-        weight = self.get_submodule("embeddings.position_embedding").weight
-        square = weight.float().reshape(1, self.table, self.table, -1).permute(0, 3, 1, 2)
+        table: Any = self.get_submodule("embeddings.position_embedding")
+        square = table.weight.float().reshape(1, self.table, self.table, -1).permute(0, 3, 1, 2)
         found = []
         for grid in grids:
             places = patch_places(grid, self.spec.merge)
             index = from_numpy(places[:, 0] * grid[2] + places[:, 1]).to(x.device)
             shaped = interpolate(square, size=grid[1:], mode="bicubic")[0].flatten(1).t()
             found.append(shaped.index_select(0, index))
-        return self.post_conv_layernorm(x) + cat(found).to(x.dtype)
+        out: Tensor = self.post_conv_layernorm(x) + cat(found).to(x.dtype)
+        return out
 
     def _after(self, x: Tensor) -> Tensor:
-        merge, merger = self.spec.merge, self.get_submodule("merger")
+        merge = self.spec.merge
+        merger: Any = self.get_submodule("merger")
         x = self.post_layernorm(x).reshape(-1, merge, merge, x.shape[1]).permute(0, 3, 1, 2)
         x = merger.proj(self.downsample(x).flatten(1))
         x = ACTIVATIONS["gelu"](merger.post_projection_norm(x))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
@@ -94,7 +95,7 @@ class _Processor:
             patches[i, : tall * wide] = values.transpose(0, 2, 1, 3, 4).reshape(tall * wide, -1)
             mask[i, : tall * wide] = 1
             shapes.append((tall, wide))
-        inputs = {
+        inputs: dict[str, npt.NDArray[Any]] = {
             "pixels": patches, "pixel_attention_mask": mask,
             "spatial_shapes": np.array(shapes, np.int64),
         }  # fmt: skip

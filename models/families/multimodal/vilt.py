@@ -167,7 +167,8 @@ class Vilt(Model):
 
     def _places(self, tall: int, wide: int) -> Tensor:
         """The positions (1, 1 + places, width) of a grid, between those of the table."""
-        table: Tensor = self.get_submodule("vilt.embeddings").position_embeddings
+        embeddings: Any = self.get_submodule("vilt.embeddings")
+        table: Tensor = embeddings.position_embeddings
         if (tall, wide) == self.grid:
             return table
         old = table[:, 1:].reshape(1, *self.grid, -1).permute(0, 3, 1, 2)

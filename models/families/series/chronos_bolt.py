@@ -40,9 +40,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> BoltModel:
     c = read_config(Config, config, ARCHITECTURES)
     told: Mapping[str, Any] = c.chronos_config
     sizes = ("context_length", "prediction_length", "input_patch_size")
-    context, horizon, patch = (told.get(name) for name in sizes)
-    if not all(type(size) is int for size in (context, horizon, patch)):
+    given: list[Any] = [told.get(name) for name in sizes]
+    if not all(type(size) is int for size in given):
         raise FormatError(f"config.json: chronos_config lacks a number of {', '.join(sizes)}")
+    context, horizon, patch = given
     choose("input_patch_stride", told.get("input_patch_stride", patch), (patch,))
     shares = numbers_of("quantiles", told.get("quantiles"), None, FLOATS)
     last = bool(told.get("use_reg_token"))

@@ -64,7 +64,8 @@ class GLPN(segformer.Segformer):
         put(self, "head.head", nn.Sequential(first, nn.ReLU(), last))
 
     def forward(self, pixels: Tensor) -> Tensor:
-        maps, made = self.maps(pixels), []
+        maps = self.maps(pixels)
+        made: list[Tensor] = []
         stages = self.get_submodule("decoder.stages").children()
         for x, stage in zip(reversed(maps), stages, strict=True):
             parts: Any = stage
@@ -74,7 +75,8 @@ class GLPN(segformer.Segformer):
         made[-1] = interpolate(made[-1], scale_factor=2.0, mode="bilinear")
         c: Any = self.config
         depth = self.get_submodule("head.head")(made[c.head_in_index])
-        return (depth.sigmoid() * c.max_depth)[:, 0]
+        out: Tensor = (depth.sigmoid() * c.max_depth)[:, 0]
+        return out
 
 
 @nn.layers_on("meta")

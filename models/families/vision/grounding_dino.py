@@ -91,12 +91,12 @@ class _Attention(nn.Module):
 
     def forward(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
         parts = zip(("query", "key", "value"), (q, k, v), strict=True)
-        heads = [
+        queries, keys, values = (
             self.get_submodule(n)(t).unflatten(-1, (self.heads, -1)).transpose(1, 2)
             for n, t in parts
-        ]
-        seen = scaled_dot_product_attention(*heads, attn_mask=mask).transpose(1, 2).flatten(2)
-        made: Tensor = self.get_submodule("out_proj")(seen)
+        )
+        seen = scaled_dot_product_attention(queries, keys, values, mask)
+        made: Tensor = self.get_submodule("out_proj")(seen.transpose(1, 2).flatten(2))
         return made
 
 

@@ -108,7 +108,8 @@ class SuperPoint(ImageModel):
         tall, wide = (n * _CELL - _CELL / 2 - 0.5 for n in cells.shape[2:])
         places = (points - _CELL / 2 + 0.5) / points.new_tensor([wide, tall]) * 2 - 1
         read = grid_sample(cells[:1], places.reshape(1, 1, -1, 2), align_corners=True)
-        return normalize(read[0, :, 0], dim=0).T
+        out: Tensor = normalize(read[0, :, 0], dim=0).T
+        return out
 
     def found(self, scores: Any, threshold: float | None = None) -> tuple[Any, Any]:
         """Points (n, 2) in pixels, x before y, and scores (n,) of a map of scores (h, w)."""

@@ -54,8 +54,9 @@ class _Conv(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         of: Any = self
         y = of.point_wise_conv1(of.norm(of.depth_wise_conv(x)))
-        made: Tensor = of.point_wise_conv2(ACTIVATIONS["gelu"](y))
-        return x + of.layer_scale * made
+        y = of.point_wise_conv2(ACTIVATIONS["gelu"](y))
+        out: Tensor = x + of.layer_scale * y
+        return out
 
 
 class _Block(nn.Module):

@@ -123,8 +123,9 @@ class Swin2SR(ImageModel):
             for j, part in enumerate(list(conv.children()) or [conv]):
                 y = part(leaky(y, 0.2) if j else y)
             x = stage.get_submodule("patch_embed.projection")(y).permute(0, 2, 3, 1) + x
-        after: Tensor = of("conv_after_body")(of("layernorm")(x).permute(0, 3, 1, 2))
-        return after + first
+        after = of("conv_after_body")(of("layernorm")(x).permute(0, 3, 1, 2))
+        out: Tensor = after + first
+        return out
 
     def _mean(self, x: Tensor) -> Any:
         known = self.config.num_channels == self.outputs == 3

@@ -248,7 +248,8 @@ class ZoeDepth(ImageModel):
         share, heat = (y[:, i : i + 1] / (y[:, i : i + 1] + y[:, i + 1 : i + 2]) for i in (0, 2))
         heat = (c.max_temp - c.min_temp) * heat + c.min_temp
         weights = (_likely(share, told["n_bins"]) / heat).softmax(1)
-        return (weights * _sized(centers, last)).sum(1)
+        meters: Tensor = (weights * _sized(centers, last)).sum(1)
+        return meters
 
 
 def _likely(share: Tensor, count: int) -> Tensor:

@@ -83,7 +83,7 @@ class Captioner(Seq2SeqLM):
             raise ValueError("generate: the checkpoint has no tokenizer, so it takes no text")
         return list(self.tokenizer.encode(text, add_special_tokens=special).ids)
 
-    def source_ids(self, source: Any) -> PictureSource:  # type: ignore[override]
+    def source_ids(self, source: Any) -> PictureSource:
         """The source of a picture, or of a pair of one and a text."""
         if isinstance(source, PictureSource):
             return source

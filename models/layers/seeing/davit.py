@@ -125,7 +125,7 @@ class Davit(nn.Module):
     def __init__(self, spec: DavitSpec) -> None:
         self.spec, stages = spec, range(len(spec.widths))
         self.convs = nn.ModuleList([_Embed(spec, i) for i in stages])
-        self.blocks = nn.ModuleList([nn.ModuleList([]) for _ in stages])
+        self.blocks = nn.ModuleList([nn.ModuleList[nn.Module]() for _ in stages])
         for i in stages:
             for j in range(spec.layers[i]):
                 put(self, f"blocks.{i}.{j}.spatial_block", _Block(spec, i, True))

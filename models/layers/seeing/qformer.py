@@ -100,4 +100,5 @@ class QFormer(nn.Module):
         x = (net.layernorm if self.spec.text is None else net.embeddings.layernorm)(x)
         for layer in net.encoder.layer:
             x = layer(x, count, seen, shown)
-        return x[:, :count]
+        out: Tensor = x[:, :count]
+        return out

@@ -188,7 +188,7 @@ class _Block(nn.Module):
         heads = attn.qkv(self.norm1(x)).reshape(x.shape[0], 3, spec.heads, -1)
         q, k, v = (heads[:, i].transpose(0, 1).unsqueeze(0) for i in range(3))
         if spec.head_norms:
-            q, k = self.attn.q_norm(q), self.attn.k_norm(k)
+            q, k = attn.q_norm(q), attn.k_norm(k)
         q, k = (ops.rope(y, *angles, interleaved=False) for y in (q, k))
         seen = attention_in_runs(q, k, v, runs)
         x = x + attn.proj(seen.transpose(1, 2).reshape(x.shape[0], -1))

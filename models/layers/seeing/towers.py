@@ -171,7 +171,7 @@ class Tower(nn.Module):
         """The positions (tokens, width) of a picture of this grid."""
         spec = self.spec
         found: Any = self._parameter(spec.names.positions)
-        table: Tensor = found.weight if isinstance(found, nn.Module) else found[0]
+        table: Tensor = found[0] if isinstance(found, Tensor) else found.weight
         stretches = spec.places in ("resized", "stretched")
         if spec.places == "table" or (stretches and grid == spec.grid):
             if grid != spec.grid:

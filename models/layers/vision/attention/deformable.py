@@ -80,8 +80,11 @@ class Deformable(nn.Module):
             seen.append(grid_sample(picture, grid, mode, outside, align_corners=False))
             start, first = start + tall * wide, first + points
         # (batch * heads, channels, n, all points)
-        mixed = (cat(seen, 3) * weights).sum(3).reshape(batch, width, count).transpose(1, 2)
-        return mixed if self.plain else self.output_proj(mixed)
+        mixed: Tensor = (cat(seen, 3) * weights).sum(3).reshape(batch, width, count).transpose(1, 2)
+        if self.plain:
+            return mixed
+        out: Tensor = self.output_proj(mixed)
+        return out
 
 
 def unsigmoid(x: Tensor) -> Tensor:
