@@ -185,6 +185,17 @@ def same(value: Any, other: Any) -> bool:
     return bool(value == other) and isinstance(value, bool) == isinstance(other, bool)
 
 
+def at_least_one(config: object, *names: str) -> None:
+    """Raise FormatError if a key of config.json, a number of layers or parts, is below 1.
+
+    `config` has the values as attributes, or by `names` their lists, which must not be empty.
+    """
+    for name in names:
+        value = getattr(config, name)
+        if (len(value) if isinstance(value, list | tuple) else value) < 1:
+            raise FormatError(f"config.json: {name} is {brief(value)}; it must be at least one")
+
+
 def choose(name: str, value: Any, supported: Sequence[Any]) -> None:
     """Raise FormatError if the value of key `name` of config.json is not supported."""
     if value not in supported:

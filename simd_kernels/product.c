@@ -33,8 +33,8 @@ typedef struct tail {
     int64_t step[TAIL_OPERANDS][RL_DIMS];
     int32_t operands, steps;
     // The steps that one pass does, how it ends, and which operands it takes: the added one, and
-    // one number a row each. Later steps use none before `alone`. From step `swish` on five are one,
-    // whose operands no other step uses.
+    // one number a row each. Later steps use none before `alone`. From step `swish` on five are
+    // one, whose operands no other step uses.
     int32_t begun, bounds, added, by[6], alone, swish, single; // single: a bit for each
     float numbers[4]; // of these: what is added, the bounds, the last factor
     struct {

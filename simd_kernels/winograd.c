@@ -207,7 +207,8 @@ static void tile_item(void *ctx, int64_t item, int thread) {
 static int tiles_pay(const int64_t *attrs, const rl_operand *w, int64_t high, int64_t wide) {
     int64_t one = attrs[0] * attrs[1] * attrs[4] * attrs[5] * attrs[6];
     return one == 1 && w->shape[2] == 3 && w->shape[3] == 3 && w->shape[0] >= 8 &&
-           w->shape[1] >= 8 && w->shape[1] <= 1 << 14 && wide < 1 << 14 && high > 3 && wide > 3 && high * wide > 25;
+            w->shape[1] >= 8 && w->shape[1] <= 1 << 14 && wide < 1 << 14 && high > 3 && wide > 3 &&
+            high * wide > 25;
 }
 
 // Floats of shared memory for the transforms of a block.

@@ -166,7 +166,7 @@ def captions(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float
             continue
         with rl.no_grad():
             if name in tests.CHOOSERS:
-                pixels = golden["input:pixel_values"].to(device)
+                pixels = golden["input:pixel_values"].float().to(device)
                 yield (
                     kind,
                     "transformers",

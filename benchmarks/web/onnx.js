@@ -81,7 +81,9 @@ const contenders = {
         for (let i = 0; i < count; i += 1) last = await session.run(feeds);
       },
       values: async () =>
-        session.outputNames.map((/** @type {string} */ name) => Array.from(last[name].data, Number)),
+        session.outputNames.map((/** @type {string} */ name) =>
+          Array.from(last[name].data, Number),
+        ),
     };
   },
 };
@@ -106,4 +108,5 @@ async function sample(name, count) {
   return { seconds: (performance.now() - began) / 1000 };
 }
 
-Object.assign(window, { bench: { load, sample, values: (/** @type {string} */ n) => ready[n].values() } });
+const values = (/** @type {string} */ name) => ready[name].values();
+Object.assign(window, { bench: { load, sample, values } });

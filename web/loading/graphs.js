@@ -36,7 +36,8 @@ export function meansGraphs({ dtype, format }) {
  * @template T @param {Asked} asked @param {(asked: Asked) => Promise<T>} load
  */
 export async function orGraphs(asked, load) {
-  const missing = (/** @type {any} */ error) => error?.name === "WeightsError" && error.status === 404;
+  const missing = (/** @type {any} */ error) =>
+    error?.name === "WeightsError" && error.status === 404;
   try {
     return await load(asked);
   } catch (error) {

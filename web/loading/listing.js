@@ -13,7 +13,8 @@ import { WeightsError, refusedByServer } from "./ranges.js";
  * @typedef {(path: string) => { path: string, url: string }} Place
  * @typedef {import("./graphs.js").Asked} Asked
  * @typedef {{ config: RegExp, pick: (files: FileSpec[], where: string) => FileSpec[],
- *   told?: Asked, ask: (store: WeightStore, at: Place, signal?: AbortSignal) => Promise<FileSpec[]> }} What
+ *   told?: Asked,
+ *   ask: (store: WeightStore, at: Place, signal?: AbortSignal) => Promise<FileSpec[]> }} What
  */
 
 // The small files of a model folder. config.json is required. site/builder reads this list, too.
@@ -260,7 +261,8 @@ const isVocabulary = (path) =>
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where @param {Asked} [asked] */
 function pick(files, where, asked = {}) {
-  if (!meansGraphs(asked) && !files.some((file) => file.path === "config.json" || file.path === WEIGHTS)) {
+  const known = (/** @type {FileSpec} */ { path }) => path === "config.json" || path === WEIGHTS;
+  if (!meansGraphs(asked) && !files.some(known)) {
     const gguf = pickGguf(files, where);
     if (gguf.length) return gguf;
     if (READERS.every((role) => files.some((file) => role.test(file.path)))) {

@@ -70,7 +70,8 @@ export const read = ({ spans, file }, offset, length) => spans.read(offset, leng
 export async function stream({ file, size, store }, rows, proxy, py, tell) {
   const builder = flat(proxy);
   const scatter = new Scatter(rows, () => py._module.HEAPU8, builder);
-  const onBytes = (/** @type {number} */ count, /** @type {"cache" | "network" | "local"} */ from) => {
+  /** @param {number} count @param {"cache" | "network" | "local"} from */
+  const onBytes = (count, from) => {
     tell(count);
     file.onBytes?.(count, from);
   };

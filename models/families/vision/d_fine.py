@@ -7,10 +7,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core import nn
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config_schema import choose, read_config
+from rushlight.models.config_schema import at_least_one, choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.vision import hgnet_v2, rt_detr
 from rushlight.models.layers.heads import labels_of
@@ -135,6 +136,9 @@ def build(config: dict[str, Any], names: Collection[str]) -> DFine:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c: Any = read_config(Config, config, ARCHITECTURES)
     choose("eval_idx", c.eval_idx, (-1, None, c.decoder_layers - 1))
+    at_least_one(c, "decoder_layers")
+    if not 0.01 <= c.depth_mult <= 64:
+        raise FormatError(f"config.json: depth_mult {c.depth_mult} is out of range")
     told = c.backbone_config
     choose("backbone_config.model_type", told.get("model_type"), ("hgnet_v2",))
     seen = hgnet_v2.checked(read_config(hgnet_v2.Config, told | {"architectures": None}))
@@ -149,6 +153,6 @@ FAMILY = Family(
     architectures=ARCHITECTURES,
     config=Config,
     build=build,
-    refused=rt_detr.FAMILY.refused,
+    refused=tuple(key for key in rt_detr.FAMILY.refused if key != "num_attention_heads"),
     rename_tensors=rt_detr.rename_tensors,
 )

@@ -11,7 +11,7 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config_schema import choose, read_config
+from rushlight.models.config_schema import at_least_one, choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.vision import detr
 from rushlight.models.image.preprocessor_config import KINDS
@@ -191,6 +191,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> DeformableDetr:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     told = c.backbone_config or {}
+    at_least_one(c, "encoder_layers", "decoder_layers")
     own = told if told.get("model_type") == "resnet" else None
     c.backbone_config = own and {k: v for k, v in own.items() if not k.startswith("out_")}
     seen = detr.checked(c, names)

@@ -10,7 +10,7 @@ from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.pooling import avg_pool2d
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config_schema import choose, read_config
+from rushlight.models.config_schema import at_least_one, choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.image.preprocessor_config import KINDS
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -105,6 +105,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PoolFormer:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config | {"architectures": None})
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    at_least_one(c, "num_encoder_blocks")
     for key in _LISTS:
         sizes = getattr(c, key)[: c.num_encoder_blocks]
         if len(sizes) != c.num_encoder_blocks or not all(type(n) is int and n >= 0 for n in sizes):

@@ -15,7 +15,7 @@ from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.config_schema import choose, read_config
+from rushlight.models.config_schema import at_least_one, choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.vision import beit
 from rushlight.models.image.preprocessor_config import KINDS
@@ -273,6 +273,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> ZoeDepth:
     choose("bin_centers_type", c.bin_centers_type, ("softplus",))
     choose("attractor_kind", c.attractor_kind, ("mean", "sum"))
     choose("bottleneck_features", c.bottleneck_features, (c.fusion_hidden_size,))
+    at_least_one(c, "reassemble_factors")
     told = c.backbone_config or {}
     choose("backbone_config.model_type", told.get("model_type"), ("beit",))
     choose("reshape_hidden_states", told.get("reshape_hidden_states", True), (False,))

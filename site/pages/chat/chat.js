@@ -25,7 +25,12 @@ const SUGGESTIONS = [
   "Write a haiku about a candle.",
   "Give me three names for a cat.",
 ];
-const ENDS = { eos: "", stop: "at the stop text", length: "cut at the longest answer", repetition: "" };
+const ENDS = {
+  eos: "",
+  stop: "at the stop text",
+  length: "cut at the longest answer",
+  repetition: "",
+};
 
 const narrow = matchMedia("(max-width: 56rem)");
 const draft = pick("draft", HTMLTextAreaElement);

@@ -1,4 +1,4 @@
-// pictures.js: the pictures of a conversation with a model that sees; they last as long as the page.
+// pictures.js: the pictures of a conversation with a model that sees, as long as the page lasts.
 
 import { openable } from "../shared/opening/dropping.js";
 import { pixelsOf } from "../shared/opening/picture.js";
