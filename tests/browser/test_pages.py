@@ -160,7 +160,7 @@ def test_every_page_is_reached_from_its_card(pages: Any, place: Any) -> None:
     assert [page.place for page in PAGES if not page.card] == [""], "only the home page has none"
     for page in PAGES:
         if page.card:
-            home.click(f'.page-card:has-text("{page.card.title}")')
+            home.click(f'.page-card:has(strong:text-is("{page.card.title}"))')
             home.wait_for_url(f"{place.url}{page.place}")
             assert home.title() == page.title
             home.click('nav a:has-text("Home")')

@@ -226,7 +226,7 @@ def test_chat_has_commands_and_a_history() -> None:
     lines = out.splitlines()
     assert lines[0].startswith("/help") and "Command /nothing is not supported" in err
     assert f"{SMOL} on cpu" in err
-    assert len(lines) == 6  # the help and one answer; nothing after /quit
+    assert len(lines) == 7  # the help and one answer; nothing after /quit
     model: Any = rl.models.load(SMOL)
     said = [{"role": "user", "content": "Say A."}]
     answer = "".join(model.chat(said, max_new_tokens=2))

@@ -86,7 +86,8 @@ ROOMS = ("core", "models", "web")
 MIXES = "models/gguf/recipes.py"
 # ONNX's blocks of MatMulNBits, which are some of the types in another order of bits, and the
 # endings of its files' names.
-ONNX = ("core/onnx/packing.py", "core/onnx/export/nodes/quantized.py", "models/onnx/files.py")
+ONNX = ("core/onnx/packing.py", "core/onnx/export/nodes/quantized.py", "models/onnx/files.py",
+        "web/loading/graphs.js")  # fmt: skip
 
 
 def row_rules(path: str, source: str) -> list[str]:
