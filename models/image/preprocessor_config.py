@@ -331,7 +331,8 @@ def _kind_of(p: Processor) -> str | None:
     if p.offset and p.crop_share is None and not p.twice:
         return "Vivit"
     if any(special := _special(p)):
-        return next((name for name, usual in KINDS.items() if _special(usual) == special), "")
+        kinds = (name for name, usual in KINDS.items() if _special(usual) == special)
+        return next((name for name in kinds if not KINDS[name].kind), "")
     if p.keep_ratio or p.multiple > 1:
         return "DPT" if p.size is not None else "Yolos"
     return None

@@ -230,7 +230,7 @@ def test_chat_has_commands_and_a_history() -> None:
     model: Any = rl.models.load(SMOL)
     said = [{"role": "user", "content": "Say A."}]
     answer = "".join(model.chat(said, max_new_tokens=2))
-    assert lines[5] == answer
+    assert lines[6] == answer
     said += [{"role": "assistant", "content": answer}, {"role": "user", "content": "Again"}]
     second = "".join(model.chat(said, max_new_tokens=2))
     assert _talk("Say A.\nAgain\n", "--max-new-tokens", "2")[0].splitlines() == [answer, second]

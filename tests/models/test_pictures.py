@@ -16,6 +16,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.generation.cache_spec import State
 from rushlight.models.generation.prefill import read_ahead
 
 HERE = Path(__file__).parent
@@ -130,7 +131,12 @@ def test_every_family_has_a_row() -> None:
     from rushlight.models.families import families
 
     room = "rushlight.models.families.multimodal."
-    kinds = {kind for kind, module in families().items() if module.startswith(room)}
+    said = {path.stem for path in (HERE / "captions").glob("[!_]*.py")}  # test_captions.py
+    kinds = {
+        kind
+        for kind, module in families().items()
+        if module.startswith(room) and module.removeprefix(room) not in said
+    }
     assert {row.config["model_type"] for row in ROWS.values()} >= kinds
 
 
@@ -176,15 +182,18 @@ def test_messages_with_pictures(name: str, device: str) -> None:
         more = [*ask, {"role": "assistant", "content": "ok"}, {"role": "user", "content": "So?"}]
         ids = m.prompt_ids(m.chat_ids(more))
         m._session.resume(m, ids)
-        assert len(m._session.ids) >= len(first.prompt_ids) - len("[assistant]") <= kept
+        # A recurrent state cannot be cut back, nor tokens that have all seen each other.
+        again = m.reads_at_once or any(isinstance(spec, State) for spec in m.cache_specs())
+        if not again:
+            assert len(m._session.ids) >= len(first.prompt_ids) - len("[assistant]") <= kept
         second = pipe(more, max_new_tokens=5, temperature=0)
-        assert len(looks) == 1
+        assert len(looks) == 1 + again
         m._session = None
         assert pipe(more, max_new_tokens=5, temperature=0) == second
         task = rl.pipeline("image-text-to-text", m)
         m._session = None
-        again = task("What?", images=[image], max_new_tokens=5, temperature=0)
-        assert again == first.text
+        told = task("What?", images=[image], max_new_tokens=5, temperature=0)
+        assert told == first.text
         m.template = None
         alone = task("What?", images=image, max_new_tokens=3, temperature=0)
         assert alone == "".join(
