@@ -91,6 +91,8 @@ def halves(heads: str) -> Transform:
         rows = t.shape[0] if t.ndim in (1, 2) else 0
         if n < 1 or rows < 1 or rows % (2 * n):
             raise FormatError(f"q or k of shape {t.shape} does not divide into {n} heads of pairs")
+        if t.ndim == 1 and not t.dtype.is_floating_point:  # a bias has no rows of blocks
+            raise FormatError(f"q or k of shape {t.shape} is {t.dtype.name}; a bias has floats")
         # Row 2 j + s of a head in the file is row s * half + j in the checkpoint. Strides move
         # whole blocks on the device that holds them.
         half, width = rows // n // 2, t.numel() // rows

@@ -348,3 +348,14 @@ def test_gguf_files_without_a_vocabulary(tmp_path: Path) -> None:
         assert m.tokenizer is None
     with pytest.raises(rl.FormatError, match="'plamo2' vocabularies"):
         from_gguf({**metadata, "tokenizer.ggml.model": "plamo2"}, dict(tensors))
+
+
+def test_a_bias_in_blocks_is_refused() -> None:
+    """Rows of pairs are moved as they are stored, and a block is no part of a row of one number."""
+    from rushlight.models.gguf.architecture import halves
+
+    move = halves("heads").undo
+    moved = move(rl.arange(8).float(), {"heads": 1})
+    np.testing.assert_array_equal(moved.numpy(), [0, 2, 4, 6, 1, 3, 5, 7])
+    with pytest.raises(rl.FormatError, match="a bias has floats"):
+        move(rl.zeros(64).to("q8_0"), {"heads": 2})
