@@ -182,19 +182,37 @@ class Chatting(Model):
         `tools`, `variables` and what it raises are as there; `add_generation_prompt` and
         `continue_final_message` say it outright.
         """
+        variables |= {
+            "add_generation_prompt": add_generation_prompt,
+            "continue_final_message": continue_final_message,
+        }
+        text = self._chat_text(messages, tools=tools, **variables)
+        return self.encode_text(text, add_special_tokens=False)
+
+    def _chat_text(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Tools = None,
+        add_generation_prompt: bool | None = None,
+        continue_final_message: bool | str | None = None,
+        **variables: Any,
+    ) -> str:
+        """The text of `chat_ids`, before it is tokens."""
         if continue_final_message is None:
             continue_final_message = not add_generation_prompt and _unfinished(messages)
         if add_generation_prompt is None:
             add_generation_prompt = not continue_final_message
-        ids = self.apply_chat_template(
+        text = self.apply_chat_template(
             messages,
             tools=tools,
             add_generation_prompt=add_generation_prompt,
             continue_final_message=continue_final_message,
+            tokenize=False,
             **variables,
         )
-        assert isinstance(ids, list)
-        return ids
+        assert isinstance(text, str)
+        return text
 
     def apply_chat_template(
         self,

@@ -102,8 +102,11 @@ class CausalLM(Chatting):
         checked(chosen, self.vocab_size, self.device)
         return self._run(ids, chosen)
 
-    def stuck(self, prompt: Sequence[int], made: Sequence[int]) -> bool:
-        """Whether an answer is to end because the tokens that it `made` repeat themselves."""
+    def stuck(self, prompt: Sequence[int], said: Sequence[int], count: int) -> bool:
+        """Whether an answer to `prompt` is to end, as the last `count` tokens of `said` repeat.
+
+        It raises nothing.
+        """
         return False
 
     @property
@@ -280,7 +283,7 @@ class CausalLM(Chatting):
                     yield Token(token, pieces.finish(), logprob, "eos")
                     return
                 text, hit = pieces.add(token)
-                repeats = self.stuck(prompt, said[-count:])
+                repeats = self.stuck(prompt, said, count)
                 if hit or last or repeats:
                     rest = "" if hit else pieces.finish()
                     why = "stop" if hit else "repetition" if repeats else "length"

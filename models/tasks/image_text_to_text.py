@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from rushlight.models.layers.seeing.decoder import as_list
 from rushlight.models.tasks.chat import TASK as CHAT
 from rushlight.models.tasks.chat import ChatAnswer, prepared
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
@@ -31,7 +32,7 @@ def run(model: Any, text: Any, options: Mapping[str, Any], watched: bool) -> Run
     """
     began = time.perf_counter()
     images = options["images"]
-    pictures = [] if images is None else images if isinstance(images, list) else [images]
+    pictures = [] if images is None else as_list(images)
     limits = {name: options[name] for name in _PIXELS if options[name] is not None}
     chosen = {k: v for k, v in options.items() if k not in ("images", *_PIXELS)}
     if not isinstance(text, str):

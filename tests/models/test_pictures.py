@@ -17,6 +17,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.models.generation.cache_spec import State
+from rushlight.models.generation.pictures import PicturePrompt
 from rushlight.models.generation.prefill import read_ahead
 
 HERE = Path(__file__).parent
@@ -256,8 +257,8 @@ def test_an_answer_that_repeats_itself_ends() -> None:
     m = model("qwen2_vl")
     made = prompt(m, "qwen2_vl")
     block = list(range(20))
-    assert m.stuck(made, [1, *block * 5]) and not m.stuck(made, [*block * 4, 1, *block])
-    assert not m.stuck(made, block * 4) and not m.stuck([1], block * 5)
+    assert m.stuck(made, [1, *block * 5], 101) and not m.stuck(made, [*block * 4, 1, *block], 101)
+    assert not m.stuck(made, block * 5, 80) and not m.stuck([1], block * 5, 100)
 
 
 @pytest.mark.parametrize(
@@ -305,3 +306,38 @@ def test_prompts_that_are_read_ahead(name: str) -> None:
         assert done < len(made)
     assert [t.id for t in m.tokens(made, max_new_tokens=len(golden), temperature=0)] == golden
     m.eos_ids = ends
+
+
+def test_a_picture_beside_itself_has_positions_of_its_own() -> None:
+    """Where no token is between them, and as the reference counts both."""
+    m = model("qwen2_vl")
+    [picture] = m.picture_prompt("", table.picture((40, 40), 0)).pictures
+    rows = picture.grid[1] * picture.grid[2]
+    tokens = [65, *picture.tokens(rows, m.sight.token) * 2, 66]
+    made = m.prompt_ids(PicturePrompt(tokens, [picture]))
+    (positions,), (shift,) = m.places([made])
+    side = max(picture.grid[1:])
+    assert positions.shape == (3, len(tokens)) and shift == 2 + 2 * side - len(tokens)
+    np.testing.assert_array_equal(positions[:, 1 : 1 + rows] + side, positions[:, 1 + rows : -1])
+    ids = np.array([made.ids if hasattr(made, "ids") else made])
+    twice = {k: np.concatenate([v, v]) for k, v in picture.inputs.items()}
+    with rl.no_grad():
+        ours = m(rl.tensor(ids), **{k: rl.tensor(v) for k, v in twice.items()}).numpy()[0, -1]
+    (token,) = m.tokens(made, max_new_tokens=1, temperature=0)
+    assert token.id == int(ours.argmax())
+
+
+def test_pictures_at_addresses_are_refused_in_words() -> None:
+    m = chatting("qwen2_vl", TEMPLATE)
+    for part in (
+        {"type": "image", "url": "https://a.example/cat.png"},
+        {"type": "image_url", "image_url": {"url": "http://a.example/cat.png"}},
+    ):
+        with pytest.raises(ValueError, match="addresses are not fetched: give its bytes"):
+            m.chat_ids([{"role": "user", "content": [part]}])
+    image = (table.picture((40, 40), 0),)  # a tuple is several, too
+    pipe = rl.pipeline("image-text-to-text", m)
+    assert pipe("What?", images=image, max_new_tokens=2) == pipe(
+        "What?", images=[*image], max_new_tokens=2
+    )
+    m.template = None

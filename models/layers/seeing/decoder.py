@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -128,9 +127,9 @@ class PictureDecoder(Decoder):
             )
         index = np.where(seen, seen.reshape(-1).cumsum().reshape(seen.shape) - 1, 0)
         out = self._placed_rows(features, index, seen)
-        grids = iter(grids_of(inputs["image_grid_thw"])) if sight.sections else iter(())
         if sight.sections:
             real = np.ones(host.shape, bool) if mask is None else mask.numpy() != 0
+            grids = grids_of(inputs["image_grid_thw"])
             merged = ((t, h // sight.merge, w // sight.merge) for t, h, w in grids)
             positions = np.zeros((3, *host.shape), np.int64)
             for row in range(len(host)):
@@ -185,7 +184,7 @@ class PictureDecoder(Decoder):
         which they have fewer or more tokens. ValueError where the text has another number of
         markers, without a processor's file and without a tokenizer.
         """
-        pictures = self._seen(_listed(images), min_pixels, max_pixels)
+        pictures = self._seen(as_list(images), min_pixels, max_pixels)
         if self.sight.marker not in text:
             text = (self.sight.inline or self.sight.marker) * len(pictures) + text
         return self._prompt(text, pictures, special=True)
@@ -198,7 +197,9 @@ class PictureDecoder(Decoder):
             return []
         kind, processor = self.config.model_type, self.processor
         if not self.sight.parts:
-            self.sight.look(self, {})
+            raise ValueError(
+                f"{kind}: the checkpoint has no tensors of what sees; it reads texts only"
+            )
         if processor is None:
             raise ValueError(
                 f"{kind}: the checkpoint has no preprocessor_config.json, so its pictures cannot "
@@ -240,18 +241,19 @@ class PictureDecoder(Decoder):
         """Token ids of messages by the chat template, up to the answer; see `Chatting.chat_ids`.
 
         Pictures are parts of a message's content: {"type": "image", "image": what `rl.image.load`
-        takes}; `url`, `path` and `base64` in place of `image`, and parts "image_url", are taken
-        too. With pictures the result is a `PicturePrompt`.
+        takes}; `path`, `base64` and `url` (data:...) in place of `image`, and parts "image_url",
+        are taken too. With pictures the result is a `PicturePrompt`.
         """
         limits = self._limits(options)
         images, plain = pictures_of(messages)
         if not images:
             return super().chat_ids(messages, **options)
         pictures = self._seen(images, *limits)
-        text = self._rendered(plain, options)
+        text = self._chat_text(plain, **options)
         if self.sight.marker not in text:  # a template that knows texts only
             inline = self.sight.inline or self.sight.marker
-            text = self._rendered([_as_text(message, inline) for message in plain], options)
+            plain = [_as_text(message, inline) for message in plain]
+            text = self._chat_text(plain, **options)
         return self._prompt(text, pictures, special=False)
 
     @staticmethod
@@ -263,21 +265,6 @@ class PictureDecoder(Decoder):
         if "chat_template_kwargs" in options:
             options["chat_template_kwargs"] = more
         return least, most
-
-    def _rendered(self, messages: Sequence[Mapping[str, Any]], options: dict[str, Any]) -> str:
-        """The text of `chat_ids`, before it is tokens."""
-        texts: list[str] = []
-
-        def kept(text: str, *, add_special_tokens: bool) -> list[int]:
-            texts.append(text)
-            return [0]
-
-        self.encode_text = kept  # type: ignore[method-assign]
-        try:
-            super().chat_ids(messages, **options)
-        finally:
-            del self.encode_text
-        return texts[0]
 
     def answer_parts(
         self, ids: Sequence[int], prompt: Sequence[int] = (), *, tools: Any = None
@@ -301,11 +288,14 @@ class PictureDecoder(Decoder):
 
     # What generation asks.
 
-    def stuck(self, prompt: Sequence[int], made: Sequence[int]) -> bool:
-        """Whether the last tokens of an answer about pictures repeat a block; see `CausalLM`."""
-        if len(made) < _BLOCK * _TIMES or not isinstance(prompt, PicturePrompt):
+    def stuck(self, prompt: Sequence[int], said: Sequence[int], count: int) -> bool:
+        """Whether the last tokens of an answer about pictures repeat a block; see `CausalLM`.
+
+        `prompt`, `said` and `count` are as there. It raises nothing.
+        """
+        if count < _BLOCK * _TIMES or not isinstance(prompt, PicturePrompt):
             return False
-        last = list(made[-_BLOCK * _TIMES :])
+        last = list(said[-_BLOCK * _TIMES :])
         return last == last[:_BLOCK] * _TIMES
 
     def prompt_ids(self, prompt: str | Sequence[int]) -> list[int]:
@@ -401,15 +391,14 @@ class PictureDecoder(Decoder):
 
     def places(self, prompts: Sequence[Sequence[int]]) -> tuple[Sequence[Places], list[int]]:
         """The positions of prompts with pictures; see `CausalLM`."""
-        keys = [[_key(t) for t in prompt] for prompt in prompts] if self.sight.sections else []
-        if not any(key is not None for row in keys for key in row):
+        rows = [[row_of(t) for t in prompt] for prompt in prompts] if self.sight.sections else []
+        if not any(spot is not None for row in rows for spot in row):
             return super().places(prompts)
         made = [
             _positions(
-                (None if key is None else self._grid(key), len(list(run)))
-                for key, run in groupby(row)
+                (None if key is None else self._grid(key), count) for key, count in _runs(row)
             )
-            for row in keys
+            for row in rows
         ]
         return [positions for positions, _ in made], [end - p.shape[1] for p, end in made]
 
@@ -423,9 +412,22 @@ class PictureDecoder(Decoder):
         return picture.grid
 
 
-def _key(token: int) -> int | None:
-    spot = row_of(token)
-    return None if spot is None else spot[0]
+def _runs(spots: Sequence[tuple[int, int] | None]) -> Iterator[tuple[int | None, int]]:
+    """Runs of a prompt's tokens, (key of a picture or None, count).
+
+    A picture that follows itself is a run of its own.
+    """
+    begin = 0
+    for i in range(1, len(spots) + 1):
+        if i < len(spots):
+            before, spot = spots[i - 1], spots[i]
+            if before is None and spot is None:
+                continue
+            if before is not None and spot == (before[0], before[1] + 1):
+                continue
+        first = spots[begin]
+        yield None if first is None else first[0], i - begin
+        begin = i
 
 
 def _runs_of_grids(kinds: Sequence[Iterator[Grid] | None]) -> Iterator[tuple[Grid | None, int]]:
@@ -465,7 +467,8 @@ def _positions(
     return np.concatenate(parts, 1) if parts else np.zeros((3, 0), np.int64), position
 
 
-def _listed(images: Any) -> list[Any]:
+def as_list(images: Any) -> list[Any]:
+    """Images of a list or tuple, or one alone."""
     return list(images) if isinstance(images, list | tuple) else [images]
 
 
@@ -474,7 +477,7 @@ def pictures_of(
 ) -> tuple[list[Any], list[Mapping[str, Any]]]:
     """The pictures of messages in their order, and the messages with {"type": "image"} for each.
 
-    FormatError for a part of type image that holds no picture.
+    FormatError for a part of type image that holds no picture, ValueError for an address.
     """
     images: list[Any] = []
     plain: list[Mapping[str, Any]] = []
@@ -518,6 +521,11 @@ def _opened(held: Any, encoded: bool) -> Any:
     import base64
     import binascii
 
+    if isinstance(held, str) and held.startswith(("http://", "https://")):
+        raise ValueError(
+            f"a message has a picture at {held:.80}; addresses are not fetched: give its bytes, a "
+            "path or data:image/...;base64,..."
+        )
     if isinstance(held, str) and (encoded or held.startswith("data:")):
         text = held.partition(",")[2] if held.startswith("data:") else held
         try:
