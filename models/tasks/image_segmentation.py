@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.tensor.autograd import no_grad
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.image.files import Pixels, load_all
 from rushlight.models.image.plot import drawable
 from rushlight.models.layers.vision.outputs.masks import QueryMasks
 from rushlight.models.tasks.object_detection import chosen, in_image, named_box, scored
 from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 from rushlight.models.tasks.segments import OPTIONS, segments
+from rushlight.models.tasks.zero_shot_image_classification import text_features
 
 
 def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
@@ -24,9 +26,25 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     mask: (height, width) uint8 in the image's own pixels: 255 where the class is likelier than the
     others, else 0. score: its mean probability there. Of a model that finds objects those of each
     object, with its "box", the likeliest first; of a model whose queries give masks what `subtask`
-    says, by default segments that do not overlap.
+    says, by default segments that do not overlap. Of a model that segments what texts name those of
+    `candidate_labels`, in their order: 255 where the probability is above `mask_threshold`.
     """
     pixels, by_image = load_all(images), []
+    named, texts = hasattr(model, "segment"), options["candidate_labels"]
+    if named != bool(texts):
+        kind = model.config.model_type
+        raise ValueError(
+            f"image-segmentation: {kind} segments what candidate_labels name; name the labels"
+            if named
+            else f"image-segmentation: {kind} has its own classes; candidate_labels has no effect"
+        )
+    if named:
+        labels = [label.strip() for label in texts.split(",")] if isinstance(texts, str) else texts
+        features = text_features(model, list(labels))
+        for image in pixels:
+            by_image.append((yield from _named(model, image, features, labels, options)))
+            yield Progress("segment", len(by_image), len(pixels))
+        return drawable(images, pixels, by_image)
     if getattr(model, "instances", False):
         for image in pixels:
             by_image.append((yield from _objects(model, image, options)))
@@ -91,6 +109,27 @@ def _objects(
     return objects
 
 
+def _named(
+    model: Any, image: Pixels, features: Tensor, labels: Sequence[str], options: Mapping[str, Any]
+) -> Generator[Any, Any, list[dict[str, Any]]]:
+    """The masks of what texts with these features name in an image."""
+    with no_grad():
+        batch = model.processor([image], model.device).to(model.dtype)
+        logits = model.segment(batch, features.to(model.dtype)).float()
+        shares = interpolate(logits, size=image.shape[:2], mode="bilinear")[0].sigmoid()
+    values = np.asarray((yield shares.readback()), np.float64)
+    shown = values > options["mask_threshold"]
+    rows = [
+        {
+            "label": label,
+            "score": float(share[inside].mean()) if inside.any() else 0.0,
+            "mask": np.where(inside, 255, 0).astype(np.uint8),
+        }
+        for label, share, inside in zip(labels, values, shown, strict=True)
+    ]
+    return _large(rows, options)
+
+
 def _large(rows: list[dict[str, Any]], options: Mapping[str, Any]) -> list[dict[str, Any]]:
     least = options["least"]
     return [row for row in rows if (row["mask"] > 0).mean() >= least]
@@ -140,6 +179,12 @@ TASK = Task(
             "float",
             0.5,
             "The score from which an object is told, where the model finds objects.",
+        ),
+        Option(
+            "candidate_labels",
+            "texts",
+            (),
+            "What to segment, where the model takes texts; with commas between them.",
         ),
         *OPTIONS,
     ),

@@ -19,6 +19,8 @@ def run(model: Any, video: Any, options: Mapping[str, Any], watched: bool) -> Ru
 
     video: its frames, an animated picture, a folder of pictures, or a file of video.
     """
+    if not model.labels:
+        raise ValueError("video-classification: the checkpoint has no head with classes")
     count = options["num_frames"] or model.frames
     frames = frames_of(video, count, options["frame_sampling_rate"])
     with no_grad():

@@ -54,6 +54,11 @@ def asked(options: Mapping[str, Any], task: str) -> tuple[list[str], list[str]]:
 
 def text_vectors(model: Any, texts: list[str]) -> Tensor:
     """The normalized vectors (texts, features) of texts; long ones are cut to the context."""
+    return normalize(text_features(model, texts), dim=-1)
+
+
+def text_features(model: Any, texts: list[str]) -> Tensor:
+    """`text_vectors` before they are normalized."""
     if model.tokenizer is None:
         raise ValueError(f"{model.config.model_type}: the checkpoint has no tokenizer for labels")
     said = model.text
@@ -66,8 +71,8 @@ def text_vectors(model: Any, texts: list[str]) -> Tensor:
     with no_grad():
         token_ids = tensor(ids, device=model.device)
         seen = tensor(mask, device=model.device) if said.masked else None
-        vectors: Tensor = normalize(model.encode_text(token_ids, seen).to(float32), dim=-1)
-    return vectors
+        features: Tensor = model.encode_text(token_ids, seen).to(float32)
+    return features
 
 
 TASK = Task(

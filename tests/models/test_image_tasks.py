@@ -231,3 +231,80 @@ def test_depths_are_of_the_images_size(vision: ModuleType) -> None:
     assert found["depth"].shape == (50, 30) and found["depth"].dtype == np.float32
     shown = pipe([image], picture=True)[0]["depth"]
     assert shown.dtype == np.uint8 and (shown.min(), shown.max()) == (0, 255)
+
+
+def _picture(height: int, width: int, seed: int = 0) -> Any:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3)).astype(np.uint8)
+
+
+def test_key_points_are_in_the_pictures_own_pixels(vision: ModuleType) -> None:
+    m, image = tiny("superpoint", vision), _picture(50, 90)
+    (row,) = rl.pipeline("keypoint-detection", m)([image])
+    points = row["keypoints"] if isinstance(row, dict) else row[0]["keypoints"]
+    assert points and all(0 <= p["x"] <= 90 and 0 <= p["y"] <= 50 for p in points)
+    assert any(p["x"] > 50 for p in points), "the width is not taken for the height"
+    scores = [p["score"] for p in points]
+    assert all(0 <= score <= 1 for score in scores)
+    person = tiny("vitpose", vision)
+    (pose,) = rl.pipeline("keypoint-detection", person)(image)
+    assert set(pose["box"]) == {"xmin", "ymin", "xmax", "ymax"} and 0 <= pose["score"] <= 1
+    assert all({"x", "y", "score"} <= set(p) for p in pose["keypoints"])
+
+
+def test_a_larger_picture_is_what_the_model_makes(vision: ModuleType) -> None:
+    m, image = tiny("swin2sr", vision), _picture(21, 30)
+    made = rl.pipeline("image-to-image", m)(image)
+    times = made["width"] // 30
+    assert times > 1 and (made["height"], made["width"]) == (21 * times, 30 * times)
+    assert made["image"].shape == (21 * times, 30 * times, 3) and made["image"].dtype == np.uint8
+    with rl.no_grad():
+        pixels = m(m.processor([image])).numpy()[0, :, : 21 * times, : 30 * times]
+    wanted = np.clip(pixels.transpose(1, 2, 0) * 255, 0, 255)
+    assert np.abs(made["image"] - wanted).max() <= 1
+
+
+@pytest.mark.parametrize("kind", ["videomae", "vivit", "timesformer", "vjepa2"])
+def test_videos_are_classified(kind: str, vision: ModuleType, tmp_path: Path) -> None:
+    from PIL import Image
+
+    m = tiny(kind, vision)
+    frames = [_picture(40, 52, i) for i in range(m.frames)]
+    rows = rl.pipeline("video-classification", m)(frames, top_k=2)
+    batch = np.stack([m.processor([frame]).numpy()[0] for frame in frames])[None]
+    with rl.no_grad():
+        scores = m(rl.tensor(batch)).softmax(-1).numpy()[0]
+    assert [r["label"] for r in rows] == [m.labels[i] for i in np.argsort(-scores)[:2]]
+    np.testing.assert_allclose([r["score"] for r in rows], np.sort(scores)[::-1][:2], rtol=1e-4)
+    for i, frame in enumerate(frames):  # a folder of pictures is a video, by their names
+        Image.fromarray(frame).save(tmp_path / f"{i:03}.png")
+    again = rl.pipeline("video-classification", m)(str(tmp_path), top_k=2)
+    assert again == rows
+    headless = tiny("vivit-model", vision)
+    with pytest.raises(ValueError, match="the checkpoint has no head with classes"):
+        rl.pipeline("video-classification", headless)(frames)
+
+
+def test_texts_name_what_is_segmented(vision: ModuleType) -> None:
+    m = tiny("clipseg", vision, **{"tokenizer.json": json.dumps(TOKENIZER).encode()})
+    image = _picture(30, 44)
+    pipe = rl.pipeline("image-segmentation", m)
+    labels = [WORDS[3], WORDS[4]]
+    rows = pipe(image, candidate_labels=labels, mask_threshold=0.5)
+    assert [row["label"] for row in rows] == labels
+    from rushlight.models.tasks.zero_shot_image_classification import text_features
+
+    with rl.no_grad():
+        logits = m.segment(m.processor([image]), text_features(m, labels))
+        shares = rl.nn.functional.interpolate(logits, size=(30, 44), mode="bilinear")[0].sigmoid()
+    for row, share in zip(rows, shares.numpy(), strict=True):
+        np.testing.assert_array_equal(row["mask"] > 0, share > 0.5)
+    with pytest.raises(ValueError, match="segments what candidate_labels name; name the labels"):
+        pipe(image)
+    other = tiny("upernet", vision)
+    with pytest.raises(ValueError, match="candidate_labels has no effect"):
+        rl.pipeline("image-segmentation", other)(image, candidate_labels=labels)
+
+
+def test_pvt_has_pictures_of_its_positions_size(vision: ModuleType) -> None:
+    found = rl.pipeline("image-classification", tiny("pvt", vision))(_picture(50, 60), top_k=1)
+    assert len(found) == 1

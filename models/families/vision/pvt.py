@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from rushlight.core import nn
@@ -130,7 +130,10 @@ class Pvt(ImageModel):
     def __init__(self, c: Any, labels: tuple[str, ...], last: int) -> None:
         self.config, self.labels, self.last = c, labels, last
         self.second, base = c.model_type == "pvt_v2", f"{c.model_type}.encoder."
-        self.processor, before, eps = KINDS["Pvt"], c.num_channels, c.layer_norm_eps
+        before, eps = c.num_channels, c.layer_norm_eps
+        self.processor = KINDS["Pvt"]
+        if not self.second:  # whose positions are of this size
+            self.processor = replace(self.processor, size=(c.image_size, c.image_size))
         ratios = c.sr_ratios if self.second else c.sequence_reduction_ratios
         linear = self.second and c.linear_attention
         for i, width in enumerate(c.hidden_sizes):
