@@ -210,3 +210,17 @@ def test_captions_on_devices(device: str) -> None:
         memory = m.memory_of(*m.place_sources(made, m.source_width(made), 0))
         logits = m.decode(rl.tensor(IDS, device=device), memory)
     close(logits.numpy()[:, :, ::5], golden["logits"].numpy(), 1e-3)
+
+
+def test_a_decoder_without_what_sees_reads_texts() -> None:
+    """As a checkpoint of which the language model alone was kept."""
+    whole, files = model("blip_2"), files_of("blip_2")
+    kept = {n: t for n, t in whole.state_dict().items() if n.startswith("model.language_model")}
+    kept = {n.removeprefix("model."): t for n, t in kept.items()}
+    assert kept and len(kept) < len(whole.state_dict())
+    m = rl.models.assemble(files, kept)
+    ids = rl.tensor([[5, 6, 7]])
+    with rl.no_grad():
+        np.testing.assert_array_equal(m(ids).numpy(), whole(ids).numpy())
+    with pytest.raises(ValueError, match="no tensors of what sees"):
+        m.picture_prompt("a", images("blip_2")[0])

@@ -285,7 +285,7 @@ def test_videos_are_classified(kind: str, vision: ModuleType, tmp_path: Path) ->
 
 
 def test_texts_name_what_is_segmented(vision: ModuleType) -> None:
-    m = tiny("clipseg", vision, **{"tokenizer.json": json.dumps(TOKENIZER).encode()})
+    m = tiny("clipseg", vision, "cpu", **{"tokenizer.json": json.dumps(TOKENIZER).encode()})
     image = _picture(30, 44)
     pipe = rl.pipeline("image-segmentation", m)
     labels = [WORDS[3], WORDS[4]]
