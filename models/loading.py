@@ -237,14 +237,6 @@ def from_parts(
     dtype: str | DType | None = None,
 ) -> Model:
     """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
-    graphs = {} if tensors else {name: files[name] for name in files if name.endswith(".onnx")}
-    if graphs:
-        from rushlight.models.onnx.ocr import reader, roles_of
-
-        roles = roles_of(list(graphs)).items()
-        if not roles:
-            raise LoadError(f"{', '.join(graphs)}: such ONNX files are not read in a page")
-        return reader({role: graphs[name] for role, name in roles}, files, as_device(device))
     if metadata is None:
         return assemble(files, tensors, device=device, dtype=dtype)
     return from_gguf(metadata, tensors, device=device, dtype=dtype)

@@ -20,7 +20,7 @@ from rushlight.models.find_config import require_config
 from rushlight.models.model import Model
 from rushlight.models.onnx.files import FOLDER, SUFFIXES, Asked, OnnxFiles, custom_of, find_files
 from rushlight.models.onnx.graph import GraphConfig, config_of, names_in, names_out
-from rushlight.models.onnx.ocr import reader, roles_of
+from rushlight.models.onnx.ocr import read_by, roles_of
 from rushlight.models.saving import SMALL
 from rushlight.models.small_files import small_json
 
@@ -82,8 +82,9 @@ def of_onnx(
     files = SmallFiles(place)
     if roles := roles_of(list(found.paths)):
         chosen = found.choose(roles.values(), asked)
-        paths = {role: place / chosen[name] for role, name in roles.items()}
-        return reader(paths, files, as_device(device))
+        target = as_device(device)
+        graphs = {r: onnx.load(place / chosen[n], device=target) for r, n in roles.items()}
+        return read_by(graphs, files)
     if not meant and _has_weights(place, files):
         return None
     return from_folder(place, files, device=device, dtype=dtype, found=found)

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core import onnx
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.onnx import OnnxModule
 from rushlight.core.tensor.autograd import no_grad
@@ -139,12 +138,12 @@ def rectangles(text: Array, threshold: float) -> list[Array]:
     return found
 
 
-def reader(graphs: Mapping[str, Any], files: Mapping[str, bytes], device: Any) -> PaddleReader:
-    """The model of ONNX files by their roles, each a path or bytes; files: the small ones beside.
+def read_by(graphs: Graphs, files: Mapping[str, bytes]) -> PaddleReader:
+    """The model of graphs by their roles; files: the small ones beside.
 
-    `device` is where it computes. LoadError where there are no letters.
+    LoadError where there are no letters.
     """
-    model = PaddleReader({role: onnx.load(file, device=device) for role, file in graphs.items()})
+    model = PaddleReader(graphs)
     model.configure(files)
     model.eval()
     return model

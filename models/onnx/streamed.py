@@ -12,6 +12,7 @@ from rushlight.models.model import Model
 from rushlight.models.onnx.files import Asked, find_files
 from rushlight.models.onnx.graph import GraphModel, config_of
 from rushlight.models.onnx.loading import Files, chosen, finished
+from rushlight.models.onnx.ocr import read_by, roles_of
 
 
 async def from_streams(
@@ -24,10 +25,16 @@ async def from_streams(
     """
     from rushlight.web.loading.remote import open_remote
 
-    require_config(files, "")
-    config, place = config_of(files), await device_async(device)
+    place, found = await device_async(device), find_files(graphs)
+    roles = roles_of(list(found.paths))
+    if roles:
+        paths = found.choose(roles.values(), dtype)
+        wanted = {role: paths[name] for role, name in roles.items()}
+    else:
+        require_config(files, "")
+        wanted = chosen(found, config_of(files), dtype, place)
     loaded = {}
-    for name, path in chosen(find_files(graphs), config, dtype, place).items():
+    for name, path in wanted.items():
         folder = path.rpartition("/")[0]
         beside = {
             other.rpartition("/")[2]: file
@@ -36,7 +43,9 @@ async def from_streams(
         }
         source = await open_remote(graphs[path], path, beside)
         loaded[name] = await onnx.load_async(source, device=place)
-    model = finished(config, loaded, files)
+    if roles:
+        return read_by(loaded, files)
+    model = finished(config_of(files), loaded, files)
     if isinstance(model, GraphModel):
         await model.try_out_async()
     return model

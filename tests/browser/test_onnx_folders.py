@@ -86,11 +86,11 @@ def test_a_folder_is_loaded_by_its_address(
 
 
 @pytest.fixture(scope="module")
-def python(module_pages: Any, module_serve: Any, python_place: Path, site: Path) -> Any:
+def python(module_pages: Any, module_serve: Any, python_place: Path) -> Any:
     """Python in a page that cannot wait in the middle of Python."""
     module_pages.expect("404")
     url = module_serve(python_place, plain=True).url
-    return module_pages.start_python(url, site, jspi=False)
+    return module_pages.start_python(url, jspi=False)
 
 
 @pytest.mark.parametrize("where", ["cpu", "webgpu"])
