@@ -44,8 +44,10 @@ def _darknet(path: Path) -> None:
         model = rl.models.load(cfg)
     made = outputs(read_cfg(text))
     if max(map(math.prod, made)) < 1 << 16:
+        pixels = model.processor([np.zeros((20, 30, 3), np.uint8)])
+        shape = (*pixels.shape[:1], model.config.channels, *pixels.shape[2:])
         with rl.no_grad():
-            model.detect(model.processor([np.zeros((20, 30, 3), np.uint8)]))
+            model.detect(rl.zeros(*shape))
 
 
 READERS: dict[str, Callable[[Path], Any]] = {

@@ -20,7 +20,7 @@ from rushlight.core.basis.layout import MOST_ELEMENTS, Layout, count_elements
 from rushlight.core.io.weights.load_schedule import LoadStep, destination_for, run_schedule
 from rushlight.core.io.weights.source import BytesSource, Source
 from rushlight.core.io.weights.table import Entry, Table
-from rushlight.core.io.weights.zips import Member, inflate, located, read_zip
+from rushlight.core.io.weights.zips import Member, inflate, located, located_all, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 MAGIC = b"\x93NUMPY"
@@ -122,10 +122,12 @@ def load_npy(source: Source, device: str = "cpu") -> Tensor:
 
 
 def arrays(source: Source, lazily: bool = False) -> Iterator[tuple[str, Member, _Array]]:
-    """Name, member and header of each array. lazily: only the headers are read, as `read_zip`."""
-    members = {n: m for n, m in read_zip(source, lazily).items() if n.endswith(".npy")}
+    """Name, member and header of each array. lazily: members stand as `read_zip` gives them."""
+    members = {n: m for n, m in read_zip(source).items() if n.endswith(".npy")}
     if not members:
         raise FormatError(f"{source.name} is a zip without an .npy array")
+    if not lazily:
+        members = located_all(source, members.values())
     for name, member in members.items():
         where, most = f"{source.name}: {name!r:.100}", 12 + _MAX_HEADER
         placed = located(source, member) if lazily else member

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 import zlib
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -52,12 +53,13 @@ def _unpack(source: Source, form: struct.Struct, offset: int, sign: bytes) -> tu
     return form.unpack(raw)[1:]
 
 
-def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
+def read_zip(source: Source) -> dict[str, Member]:
     """The members of an archive by name, in the order of their bytes; reads none of them.
 
-    lazily: read the directory only, and not the record before each member, which lies far from it.
-    Each `offset` is then LEAD bytes after that record's beginning; `located` makes it exact.
-    Raises FormatError for an archive that is cut off, damaged, encrypted or in several parts.
+    Reads the directory only, and not the record before each member, which lies far from it: each
+    `offset` is LEAD bytes after that record's beginning; `located` makes it exact, and so a record
+    that nobody needs may be damaged. Raises FormatError for an archive that is cut off, damaged,
+    encrypted or in several parts.
     """
     first = max(0, source.size - (1 << 16) - _END.size)
     tail = bytes(source.read(first, source.size - first))
@@ -85,7 +87,7 @@ def read_zip(source: Source, lazily: bool = False) -> dict[str, Member]:
     entries, offset = [], 0
     for _ in range(count):
         member, offset = _member(source, directory, offset, start)
-        entries.append(member if lazily else located(source, member, start))
+        entries.append(member)
     entries.sort(key=lambda m: m.offset)
     for before, after in pairwise(entries):
         if before.offset + before.packed > after.offset:
@@ -121,6 +123,13 @@ def _member(source: Source, directory: bytes, start: int, limit: int) -> tuple[M
         raise _misfit(source, member, limit)
     _check_place(source, member, limit)
     return member, start + named + more + said
+
+
+def located_all(source: Source, members: Iterable[Member]) -> dict[str, Member]:
+    """Members by name, each `located` before the record of the next of them."""
+    ordered = sorted(members, key=lambda member: member.header)
+    limits = [member.header for member in ordered[1:]] + [source.size]
+    return {m.name: located(source, m, limit) for m, limit in zip(ordered, limits, strict=False)}
 
 
 def located(source: Source, member: Member, limit: int | None = None) -> Member:

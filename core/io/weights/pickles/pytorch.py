@@ -31,7 +31,7 @@ from rushlight.core.io.weights.pickles.unpickle import Unpickler
 from rushlight.core.io.weights.pickles.values import Values
 from rushlight.core.io.weights.source import Source
 from rushlight.core.io.weights.table import Entry, Table
-from rushlight.core.io.weights.zips import located, read_zip
+from rushlight.core.io.weights.zips import Member, located, located_all, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
 MAGIC, PROTOCOL = 0x1950A86A20F9469CFC6C, 1001
@@ -103,7 +103,7 @@ class SavedFile:
         return self
 
     def _read_zip(self) -> None:
-        source, members = self.source, read_zip(self.source, self.lazily)
+        source, members = self.source, read_zip(self.source)
         names = [name for name in members if re.fullmatch(r"[^/]*/data\.pkl", name)]
         if any(re.match("[^/]*/(code/|constants.pkl)", name) for name in members):
             raise FormatError(
@@ -119,8 +119,7 @@ class SavedFile:
                 hint="unpack the zip, and pack it again without compression",
             )
         pickled, order = members[names[0]], members.get(f"{folder}byteorder")
-        if self.lazily:
-            pickled, order = located(source, pickled), order and located(source, order)
+        pickled, order = located(source, pickled), order and located(source, order)
         if pickled.nbytes > _MAX_PICKLE:
             raise FormatError(f"{source.name}: the pickle has {pickled.nbytes} bytes")
         said = b"" if order is None else bytes(source.read(order.offset, min(order.nbytes, 10)))
@@ -128,6 +127,7 @@ class SavedFile:
             raise FormatError(f"{source.name}: the byte order is {said!r}")
         self.swapped = (said == b"big") != (sys.byteorder == "big")
         self.value = self.unpickler(source.read(pickled.offset, pickled.nbytes)).load()
+        used: dict[str, Member] = {}
         for key, ref in self.storages.items():
             member = members.get(f"{folder}data/{key}")
             if member is None or member.nbytes < ref.numel * ref.dtype.itemsize:
@@ -136,7 +136,11 @@ class SavedFile:
                     f"{source.name}: storage {key!r:.50} of {ref.numel} {ref.dtype.name} has "
                     f"{stored}"
                 )
-            self.places[key] = member.offset, ref.numel * ref.dtype.itemsize
+            used[key] = member
+        exact = {} if self.lazily else located_all(source, used.values())
+        for key, member in used.items():
+            offset = exact.get(member.name, member).offset
+            self.places[key] = offset, self.storages[key].numel * self.storages[key].dtype.itemsize
 
     def _read_row(self) -> None:
         """The format before 1.6: five pickles, then the storages."""

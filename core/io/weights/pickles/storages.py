@@ -23,7 +23,7 @@ class Stored:
     plain: storages whose tensors are whole ones; others: those that are seen with strides, from the
     middle or as two dtypes. views: key of its storage and layout, for each tensor. records: where
     the records before the members of a zip begin; `offset` of an entry then counts from the end of
-    such a record as if neither name nor more stood behind it (see `read_zip`, lazily). numbers:
+    such a record as if neither name nor more stood behind it (see `read_zip`). numbers:
     those beside the tensors, by name. counts: bytes that must stand at these places.
     """
 
@@ -42,7 +42,7 @@ def read_storages(source: Source) -> Stored | None:
     a broken file and for code in it.
     """
     kind = kind_of(bytes(source.read(0, 24)))
-    if kind == "zip" and any(name.endswith(".npy") for name in read_zip(source, lazily=True)):
+    if kind == "zip" and any(name.endswith(".npy") for name in read_zip(source)):
         return _of_npz(source)
     return _of_pytorch(source) if kind in ("pickle", "zip") else None
 
@@ -69,7 +69,7 @@ def read_saved(source: Source) -> Saved | None:
         return Saved("NumPy, npy", read_npy_table(source), {})
     if kind not in ("pickle", "zip"):
         return None
-    members = read_zip(source, lazily=True) if kind == "zip" else {}
+    members = read_zip(source) if kind == "zip" else {}
     records = tuple(member.header for member in members.values())
     if any(name.endswith(".npy") for name in members):
         from rushlight.core.io.weights import numpy_files
