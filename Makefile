@@ -7,7 +7,7 @@ ARGS ?=
 BIN := .venv/bin
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
-.PHONY: help demo examples test test-all subjects preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native clean env env-test assets kernels node_modules
+.PHONY: help demo examples test test-all subjects preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native gpu gpu-bundle clean env env-test assets kernels node_modules
 .DEFAULT_GOAL := help
 
 help: ## list the targets
@@ -120,6 +120,12 @@ bench-native: env-test kernels ## measure natively, WebGPU included
 	@tools/vulkan.sh
 	@for model in $(MODELS); do $(BIN)/rushlight fetch $$model || exit 1; done
 	@$(call BENCH,$(BENCH_NATIVE))
+
+gpu: env-test kernels ## measure the GPU of this machine, within 8 minutes; ARGS="--stages check,ops"
+	$(BIN)/python benchmarks/gpu.py $(ARGS)
+
+gpu-bundle: env-test kernels ## the same for a machine without a network: dist/gpu-bundle.tar.xz
+	@$(NODE) $(BIN)/python tools/gpu_bundle.py
 
 clean: ## remove built files (.venv and downloaded models stay)
 	rm -rf dist build web/build simd_kernels/build node_modules

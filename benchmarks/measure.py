@@ -6,6 +6,7 @@ import argparse
 import json
 import os
 import platform
+import re
 import signal
 import subprocess
 import sys
@@ -181,7 +182,8 @@ def opened(address: str, flags: Sequence[str] = ()) -> Iterator[Any]:
 def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None:
     """Print a result, and write it to results/NAME.json.
 
-    A table replaces the text between <!-- NAME --> and <!-- /NAME --> in RESULTS.md.
+    A table replaces the text between <!-- NAME --> and <!-- /NAME --> in RESULTS.md; that of a new
+    adapter, "gpu-NAME", stands behind the first of its kind.
     """
     text = json.dumps(result, indent=1)
     out = HERE / "results" / f"{name}.json"
@@ -190,7 +192,13 @@ def keep(name: str, result: Mapping[str, Any], table: str | None = None) -> None
     print(text if table is None else table)
     if table is not None:
         page = HERE / "RESULTS.md"
-        before, start, rest = page.read_text(encoding="utf-8").partition(f"<!-- {name} -->\n")
+        text = page.read_text(encoding="utf-8")
+        if name.startswith("gpu-") and f"<!-- {name} -->" not in text:
+            first = re.search(r"<!-- /gpu-[\w-]+ -->\n", text)
+            if first is not None:
+                new = f"\n<!-- {name} -->\n<!-- /{name} -->\n"
+                text = text[: first.end()] + new + text[first.end() :]
+        before, start, rest = text.partition(f"<!-- {name} -->\n")
         _, end, after = rest.partition(f"<!-- /{name} -->\n")
         if start and end:
             page.write_text(f"{before}{start}{table}\n{end}{after}", encoding="utf-8")

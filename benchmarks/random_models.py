@@ -1,8 +1,9 @@
 """GGUF files of random weights in the shapes of models of a billion parameters, quantized.
 
-They measure speed where kernels count more than overhead. The tokenizer is SmolLM2's. The blocks of
-a type are drawn from a few thousand that the encoder made of normal numbers, as quantizing a
-billion of them would take minutes and change no speed.
+They measure speed where kernels count more than overhead. The tokenizer is SmolLM2's, or
+`byte_tokenizer` where that is not at hand. The blocks of a type are drawn from a few thousand that
+the encoder made of normal numbers, as quantizing a billion of them would take minutes and change no
+speed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import math
 from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from smollm2 import NAME
@@ -59,12 +60,39 @@ SHAPES = {"llama, 1.1 B": LLAMA, "qwen3_moe, 2.5 B": MIXTURE}
 PIECE = 1 << 22  # elements that are drawn at a time
 
 
-def write(config: dict[str, Any], kind: str, out: Path) -> None:
-    """Write a model of this config.json as a GGUF file of one of llama.cpp's file types."""
-    tokenizer: Any = load(NAME).tokenizer
+def byte_tokenizer(count: int) -> bytes:
+    """A tokenizer.json of `count` tokens without merges: every byte of a text is a token."""
+    alphabet = [_letter(byte) for byte in range(256)]
+    vocabulary = {letter: i for i, letter in enumerate(alphabet)}
+    vocabulary |= {f"token{i}": i for i in range(len(vocabulary), count)}
+    split = {"type": "ByteLevel", "add_prefix_space": False, "use_regex": True}
+    return json.dumps(
+        {
+            "version": "1.0",
+            "added_tokens": [],
+            "pre_tokenizer": {**split, "trim_offsets": False},
+            "decoder": {**split, "trim_offsets": False},
+            "model": {"type": "BPE", "vocab": vocabulary, "merges": []},
+        }
+    ).encode()
+
+
+def _letter(byte: int) -> str:
+    """The letter that stands for a byte in vocabularies of GPT-2 (Radford et al., 2019)."""
+    shown = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    if byte in shown:
+        return chr(byte)
+    return chr(256 + [b for b in range(256) if b not in shown].index(byte))
+
+
+def write(config: dict[str, Any], kind: str, out: Path, tokenizer: bytes | None = None) -> None:
+    """Write a model of this config.json as a GGUF file of one of llama.cpp's file types.
+
+    tokenizer: the text of a tokenizer.json; None for SmolLM2's.
+    """
     files = {
         "config.json": json.dumps(config).encode(),
-        "tokenizer.json": tokenizer.to_json(),
+        "tokenizer.json": tokenizer or cast(Any, load(NAME)).tokenizer.to_json(),
         "tokenizer_config.json": b"{}",
         "generation_config.json": json.dumps({"eos_token_id": 2}).encode(),
     }

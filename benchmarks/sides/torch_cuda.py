@@ -1,4 +1,4 @@
-"""PyTorch on CUDA, eager, in a process of its own: a llama of random float16 weights, a CNN's step.
+"""PyTorch on CUDA, eager: operators, a llama of random float16 weights, a CNN's step.
 
     python benchmarks/sides/torch_cuda.py
 
@@ -12,7 +12,11 @@ import json
 import sys
 import time
 from importlib import import_module
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import gpu_ops  # noqa: E402
 
 
 class Contender:
@@ -25,6 +29,21 @@ class Contender:
     def about(self) -> dict[str, str]:
         """Versions and card; an error ends the process where there is no CUDA."""
         return {"torch": self.torch.__version__, "card": self.torch.cuda.get_device_name()}
+
+    def ops(self, smoke: bool) -> dict[str, list[float] | str]:
+        """Seconds of the cases of gpu_ops.py by name; a message where one fails."""
+        torch = self.torch
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+        found: dict[str, list[float] | str] = {}
+        for case in gpu_ops.cases(smoke):
+            try:
+                found[case.name] = gpu_ops.timed(
+                    case, torch, "cuda", torch.nn.functional, lambda _: torch.cuda.synchronize()
+                )
+            except RuntimeError as error:
+                found[case.name] = str(error)[:200]
+            torch.cuda.empty_cache()
+        return found
 
     def llama(
         self, config: dict[str, Any], prompt: int, count: int, rounds: int
