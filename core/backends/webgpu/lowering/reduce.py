@@ -26,8 +26,9 @@ from rushlight.wgsl_kernels import compose
 _GROUP = 256
 # Invocations per row, the last of these where few are better.
 LANES = (256, 64, 16, 4)
-# Invocations that keep a large GPU busy: rows are cut into parts to reach this number.
-_BUSY = 1 << 14
+# Invocations that keep a GPU busy, and a CPU: rows are cut into parts to reach this number. A large
+# card runs a quarter of a million at once.
+_BUSY, _BUSY_CPU = 1 << 18, 1 << 14
 WIDE: dict[str, DType] = {"f32": float32, "i32": int32, "u32": uint32}
 
 
@@ -225,7 +226,8 @@ def _reduce_bound(
 ) -> None:
     rows, n = _count(layout.shape, dims, False), _count(layout.shape, dims, True)
     lanes = _lanes(e, layout, dims, rows, n)
-    parts = max(1, min(-(-n // (lanes * 32)), _BUSY // max(rows * lanes, 1)))
+    busy = _BUSY_CPU if e.on_cpu else _BUSY
+    parts = max(1, min(-(-n // (lanes * 32)), busy // max(rows * lanes, 1)))
     if parts == 1:
         _emit(e, x, layout, dims, out, start)
         return

@@ -37,7 +37,7 @@ def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     wide = WIDE[access.value_type(x.dtype)]
     narrow = access.per_word(out.dtype) > 1
     sums_wide: Operand = e.temporary(out.layout.shape, wide) if narrow else out
-    _scan(e, x, x.layout, sums_wide, sums_wide.layout, dim)
+    scan(e, x, x.layout, sums_wide, sums_wide.layout, dim)
     if narrow:
         emit_map(e, "a", [sums_wide], out, e.op)
     if out.dtype is int64 and x.layout.shape[dim] > 1:
@@ -51,20 +51,21 @@ def cumsum(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         emit_map(e, "add_64(a, b)", [tail, sums], rest, e.op, extra=[code], notes=True)
 
 
-def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim: int) -> None:
+def scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim: int) -> None:
+    """Running sums along `dim` of the part `layout` of `x` into the part `to` of `out`."""
     if not (e.fits(x, layout) and e.fits(out, to)):
         far = to if e.fits(x, layout) else layout
         d = max(range(layout.ndim), key=lambda d: far.strides[d] * (far.shape[d] > 1))
         half = layout.shape[d] // 2
         if d != dim:
             for a, b in ((0, half), (half, layout.shape[d])):
-                _scan(e, x, layout.slice(d, a, b), out, to.slice(d, a, b), dim)
+                scan(e, x, layout.slice(d, a, b), out, to.slice(d, a, b), dim)
             return
         if half:
             # Rows in two parts: the second goes on from the last sums of the first.
-            _scan(e, x, layout.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
+            scan(e, x, layout.slice(dim, 0, half), out, to.slice(dim, 0, half), dim)
             rest = to.slice(dim, half, layout.shape[dim])
-            _scan(e, x, layout.slice(dim, half, layout.shape[dim]), out, rest, dim)
+            scan(e, x, layout.slice(dim, half, layout.shape[dim]), out, rest, dim)
             end = TensorView(out.buffer, to.slice(dim, half - 1, half), out.dtype)
             last = e.temporary(end.layout.shape, out.dtype)
             move(e, end, last)
@@ -124,7 +125,7 @@ def _scan(e: Emitter, x: Operand, layout: Layout, out: Operand, to: Layout, dim:
     if totals is None:
         return
     sums = e.temporary((rows, parts), totals.dtype)
-    _scan(e, totals, totals.layout, sums, sums.layout, 1)
+    scan(e, totals, totals.layout, sums, sums.layout, 1)
     before, start = e.bind(sums)
     q = list(p)
     q[0:7] = [rows * n, begin, start, n, parts, per_group, to.strides[dim]]
