@@ -208,6 +208,7 @@ def _sizes(device: rl.Device) -> None:
                 rl.autograd.grad(y.sum(), [x])
             x.detach().t().contiguous().softmax(0)
     _ones(device, 200, 300).sum(0)
+    rl.argsort(_ones(device, 40000), 0)
     for tile in (*attention.MANY, *attention.FEW):
         for queries, keys in ((1, 700), (3, 5), (40, 40)):
             for kind in ("float32", "float16", "bfloat16"):

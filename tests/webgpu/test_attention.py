@@ -31,12 +31,24 @@ SHAPES = [
 
 
 @pytest.fixture(
-    params=["DiscreteGPU", "CPU", "CPU attention_heads", "CPU attention_row"], autouse=True
+    params=[
+        "DiscreteGPU",
+        "DiscreteGPU products",
+        "CPU",
+        "CPU attention_heads",
+        "CPU attention_row",
+    ],
+    autouse=True,
 )
 def kind(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch, backend: Any) -> None:
     """Kernels for both kinds of adapters, whatever this one is; both of CPUs for one query."""
     kind, *forced = request.param.split()
     monkeypatch.setitem(backend.port.info, "type", kind)
+    if forced == ["products"]:  # of any sizes, some queries at a time
+        monkeypatch.setattr(attention, "PRODUCT_QUERIES", 1)
+        monkeypatch.setattr(attention, "PRODUCT_KEYS", 1)
+        monkeypatch.setattr(attention, "PRODUCT_BYTES", 1 << 15)
+        forced = []
     monkeypatch.setattr(attention_row, "forced", forced)
 
 
@@ -187,3 +199,20 @@ def test_cache_write_touches_new_rows_only(
     for row, at in enumerate((7, 0)):
         want[row, :, at : at + 2] = given[row]
     assert_close(cache.cpu(), want, "exact")
+
+
+def test_many_queries_are_products_on_a_card(
+    gpu: rl.Device, backend: Any, request: pytest.FixtureRequest
+) -> None:
+    """Scores of what a causal mask hides are not computed where the positions are known."""
+    on_card = "DiscreteGPU" in request.node.name
+    q, k, v = (rl.tensor(draws(s, (1, 2, 300, 16))).float().to(gpu) for s in range(3))
+    seen: list[tuple[str, str]] = []
+    backend.recorder.observer = seen
+    try:
+        found = rl.attention(q, k, v, causal=True)
+    finally:
+        backend.recorder.observer = None
+    assert ("attention_softmax" in {kernel for _, kernel in seen}) is on_card
+    want = rl.attention(*(x.cpu().double() for x in (q, k, v)), causal=True)
+    assert_close(found.cpu(), want.numpy(), "product")

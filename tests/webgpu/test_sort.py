@@ -1,4 +1,4 @@
-"""Sorting by blocks in a workgroup's memory, step by step as on adapters that are a CPU, by digits."""
+"""Sorting by blocks in a workgroup's memory, by steps as on adapters that are a CPU, by digits."""
 
 from __future__ import annotations
 

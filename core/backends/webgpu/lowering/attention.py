@@ -23,6 +23,7 @@ from rushlight.core.backends.webgpu.lowering.movement import (
 from rushlight.core.backends.webgpu.lowering.products.gemm import gemm, matrix
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel, Slice
 from rushlight.core.basis.dtype import float32, uint8
+from rushlight.core.basis.graph import TensorView
 from rushlight.core.basis.packed import features_of
 from rushlight.wgsl_kernels import compose, text
 
@@ -31,8 +32,10 @@ LANES = 128
 BUSY = 256
 # Keys that a split has at least, and keys that are split at all.
 SPLIT_KEYS, MANY_KEYS = 32, 128
-# Scores that are kept at once where they are in memory.
-ROWS_BYTES = 16 << 20
+# Scores that are kept at once where they are in memory, on a CPU and on a GPU.
+ROWS_BYTES, PRODUCT_BYTES = 16 << 20, 64 << 20
+# Queries and keys from which a GPU computes scores by products, whose tiles are larger.
+PRODUCT_QUERIES, PRODUCT_KEYS = 64, 256
 _NAMES = ("q", "k", "v", "bias", "mask", "offset", "length", "sink")
 
 
@@ -106,6 +109,7 @@ def schedule(
 def candidates(e: Emitter, features: int, rows: int, keys: int, heads: int) -> list[str]:
     """By rows of scores in memory, or a tile and splits of the keys, for a class of attention."""
     names = ["rows"] if e.few_lanes(keys) or not e.on_cpu else []
+    names += ["products"] * (not e.on_cpu)
     for which in ("few", "many"):
         if which == "few" or tile_for(features, True) != tile_for(features, False):
             names += [f"{which} {n}" for n in (1, 2, 4, 8, 16, 32, 64) if n == 1 or 32 * n <= keys]
@@ -175,6 +179,8 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
     if not cheap or wide <= _WIDEST.asked:
         chosen = schedule(batch, heads, kv_heads, queries, keys, wide)
         guess = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
+        if not e.on_cpu and queries >= PRODUCT_QUERIES and keys >= PRODUCT_KEYS:
+            guess = "products"
         name = (
             guess
             if rows_packed
@@ -191,9 +197,17 @@ def _attend(e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs) -> None:
         for first in range(0, queries, most):
             _by_rows(e, inputs, out, attrs, first, min(most, queries - first))
         return
-    if name != "rows":
-        which, count = name.split()
-        chosen = Schedule(chosen.fold, tile_for(wide, which == "few"), min(int(count), keys))
+    if name == "products" and not rows_packed:
+        each = min(e.binding_limit, PRODUCT_BYTES) // (4 * batch * heads * keys)
+        each = each // 32 * 32 or each  # whole tiles, if there is room for one
+        if each > 0:
+            for first in range(0, queries, each):
+                _by_products(e, inputs, out, attrs, first, min(each, queries - first))
+            return
+    if name in ("rows", "products"):
+        name = f"{'few' if chosen.tile in FEW else 'many'} {chosen.splits}"
+    which, count = name.split()
+    chosen = Schedule(chosen.fold, tile_for(wide, which == "few"), min(int(count), keys))
     per = access.per_word(out.dtype)
     # Rows that share words are rounded by the kernel that joins the splits.
     splits = chosen.splits > 1 or values % per != 0
@@ -278,19 +292,16 @@ def _values(v: Operand) -> int:
     return features_of(size) if v.dtype is uint8 else size
 
 
-def _by_rows(
-    e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, first: int, count: int
-) -> None:
-    """Some of the queries by products, with the scores in memory."""
-    q, k, v = given(*inputs[:3])
+def _products(e: Emitter, q: Operand, k: Operand, first: int, count: int, keys: int) -> TensorView:
+    """The products (batch, key heads, fold, count, keys) of some queries and the first keys."""
     batch, heads, _, features = q.layout.shape
-    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    kv_heads = k.layout.shape[1]
     fold = heads // kv_heads
     scores = e.temporary((batch, kv_heads, fold, count, keys), float32)
     asking = q.layout.slice(2, first, first + count)
     parted = asking.reshape((batch, kv_heads, fold, count, features))
     assert parted is not None, "a dim is always parted"
-    asked = k.layout.permute((0, 1, 3, 2))
+    asked = k.layout.slice(2, 0, keys).permute((0, 1, 3, 2))
     answers = scores.layout
     if count == 1:  # the heads that share keys are the rows of one product
         parted, answers = parted.permute((0, 1, 3, 2, 4)), answers.permute((0, 1, 3, 2, 4))
@@ -298,7 +309,44 @@ def _by_rows(
     else:
         asked = asked.unsqueeze(2).expand((batch, kv_heads, fold, features, keys))
     gemm(e, matrix(q, parted), matrix(k, asked), matrix(scores, answers))
+    return scores
 
+
+def _by_products(
+    e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, first: int, count: int
+) -> None:
+    """Some of the queries by two products and a softmax, for GPUs."""
+    q, k, v = given(*inputs[:3])
+    batch, heads = q.layout.shape[:2]
+    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    fold = heads // kv_heads
+    if attrs["causal"] and inputs[5] is None:  # later keys are not seen
+        keys = min(keys, first + count)
+    scores = _products(e, q, k, first, count, keys)
+    lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES[3:])
+    bound, _ = e.bind(scores)
+    rows = batch * heads * count
+    parameters[0], parameters[10], parameters[44], parameters[45] = count, keys, rows, first
+    n = len(bindings)
+    lines += [f"@group(0) @binding({n}) var<storage, read_write> weights: array<f32>;"]
+    kernel = e.kernel("attention_softmax", "r" * n + "w", *lines, f"const LANES = {LANES}u;")
+    e.dispatch(kernel, [*bindings, bound], parameters, grid(rows))
+    shared = v.layout.slice(2, 0, keys).unsqueeze(2).expand((batch, kv_heads, fold, keys, values))
+    target = out.layout.slice(2, first, first + count)
+    parted = target.reshape((batch, kv_heads, fold, count, values))
+    assert parted is not None, "a dim is always parted"
+    gemm(e, matrix(scores), matrix(v, shared), matrix(out, parted))
+
+
+def _by_rows(
+    e: Emitter, inputs: Inputs, out: Operand, attrs: Attrs, first: int, count: int
+) -> None:
+    """Some of the queries by products, with the scores in memory."""
+    q, k, v = given(*inputs[:3])
+    batch, heads = q.layout.shape[:2]
+    kv_heads, keys, values = k.layout.shape[1], k.layout.shape[2], v.layout.shape[3]
+    fold = heads // kv_heads
+    scores = _products(e, q, k, first, count, keys)
     lines, bindings, parameters = _operands(e, inputs, attrs, _NAMES[3:])
     bound, _ = e.bind(scores)
     rows = batch * heads * count
