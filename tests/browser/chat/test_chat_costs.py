@@ -102,7 +102,9 @@ def costs(page: Any) -> dict[str, str]:
 
 
 def use(page: Any, device: str) -> None:
-    page.check(f'input[name="device"][value="{device}"]', force=True)
+    choice = f'input[name="device"][value="{device}"]'
+    page.wait_for_selector(f"{choice}:enabled", state="attached")  # not while a header is read
+    page.check(choice, force=True)
 
 
 def name_url(page: Any, url: str) -> None:
