@@ -51,6 +51,7 @@ PYTEST = $(BIN)/python -m pytest -n 2 --dist loadgroup --no-loadscope-reorder --
 pytest: env-test node_modules assets kernels ## every test; ARGS="-k name" for some
 	@tools/chromium.sh
 	@tools/vulkan.sh
+	@tools/mpi.sh
 	@$(NODE); export RUSHLIGHT_REQUIRE=cpu,webgpu,browser,node OPENBLAS_NUM_THREADS=1 \
 	    LP_NUM_THREADS=1 RUSHLIGHT_SUBJECTS=$(if $(ARGS),all,$(SUBJECTS)); \
 	$(PYTEST) --durations=30 $(ARGS)

@@ -72,8 +72,8 @@ LAYERS: list[tuple[str, str]] = [
     ("tensor", r"rushlight\.core\.tensor\..+"),
     (
         "library",
-        r"rushlight\.(core\.(array_api|autograd|distributions|func|io|nn|optim|settings|sparse|"
-        r"utils)|"
+        r"rushlight\.(core\.(array_api|autograd|distributed|distributions|func|io|nn|optim|"
+        r"settings|sparse|utils)|"
         r"web\.loading)(\..+)?",
     ),
     ("jit", r"rushlight\.core\.jit\..+"),

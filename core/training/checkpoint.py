@@ -124,6 +124,7 @@ def state_of(trainer: Any) -> dict[str, Any]:
         "step": trainer.step,
         "epoch": trainer.epoch,
         "position": trainer.position,
+        "processes": trainer.processes.size,
         "model": trainer.model.state_dict(),
         "optimizer": trainer.optimizer.state_dict(),
         "ema": None if ema is None else ema.state_dict(),
@@ -197,7 +198,8 @@ def _go_on(trainer: Any, state: Mapping[str, Any], own: Any) -> None:
     if state.get("scaler"):
         trainer.precision.scaler.load_state_dict(state["scaler"])
     trainer.step, trainer.epoch = state["step"], state["epoch"]
-    trainer.position, trainer._drawn = state["position"], state["drawn"]
+    trainer.position = trainer.processes.position(state["position"], state.get("processes", 1))
+    trainer._drawn = state["drawn"]
     trainer.callback_metrics = dict(state["metrics"])
     waiting = list(state["callbacks"])
     for callback in trainer.callbacks:

@@ -26,6 +26,7 @@ from rushlight.core.training.checkpoint import go_on, numbers_of, read, restore,
 from rushlight.core.training.metrics import Metric
 from rushlight.core.training.module import LightningModule, Plain, optimizer_of
 from rushlight.core.training.precision import Precision
+from rushlight.core.training.processes import Processes
 
 # A generator of these asks for the numbers of a tensor, and gets them as a list.
 Reads = Generator[Tensor, Any, Any]
@@ -46,7 +47,10 @@ class Trainer:
     between two readings of the loss; a loss that is not finite raises FloatingPointError then, with
     its step. progress: a bar on the terminal. precision: "32-true", or "bf16-mixed" or "16-mixed",
     with which steps run within `rl.autocast`; "16-mixed" scales the loss (`rl.amp.GradScaler`)
-    and leaves out steps whose gradients are infinite.
+    and leaves out steps whose gradients are infinite. strategy: "ddp" trains with all processes
+    that `mpirun -n N python PROGRAM` started: each has its share of the batches, gradients and
+    reported values are means over them, the first one reports and writes checkpoints, and a run
+    on N equals that on one process with batches N times as large. An error ends all of them.
 
     `step` and `epoch` count what is done, `steps` is the goal, `callback_metrics` has the values
     that were read last; a callback sets `should_stop`. ValueError for options out of range.
@@ -72,6 +76,7 @@ class Trainer:
         report_every: int = 10,
         progress: bool = True,
         precision: str | int = "32-true",
+        strategy: str = "auto",
     ) -> None:
         for name, value in (("accumulate", accumulate), ("report_every", report_every)):
             if not isinstance(value, int) or value < 1:
@@ -108,7 +113,9 @@ class Trainer:
             how = swa_utils.get_ema_multi_avg_fn(ema)
             self.ema = swa_utils.AveragedModel(model, multi_avg_fn=how)
         self.report_every, self.precision = report_every, Precision(precision)
-        self.callbacks = [*callbacks, *([ProgressBar()] if progress else [])]
+        self.processes = Processes(strategy)
+        shown = progress and self.processes.first
+        self.callbacks = [*callbacks, *([ProgressBar()] if shown else [])]
         self.step = self.epoch = self.position = 0
         self.steps: int | None = None
         self.should_stop = False
@@ -196,8 +203,10 @@ class Trainer:
     ) -> Reads:
         self.module.trainer = self
         try:
+            train = self.processes.share(train)
             if resume is not None:
                 self.load_checkpoint(resume, train)
+            self.processes.begin(self.model)
             self._goal(train, epochs, steps)
             self.should_stop = False
             self._call("on_fit_start")
@@ -211,6 +220,7 @@ class Trainer:
             self._call("on_fit_end")
         except BaseException as error:
             self._call("on_exception", error)
+            self.processes.failed()
             raise
         finally:
             self.module.trainer = None
@@ -264,6 +274,8 @@ class Trainer:
 
     def _batches(self, train: Any) -> Iterator[Any]:
         """The batches of an epoch from `position` on, drawn as those of the whole epoch."""
+        if hasattr(sampler := getattr(train, "sampler", None), "set_epoch"):
+            sampler.set_epoch(self.epoch)
         generator = getattr(train, "generator", None)
         now = numbers_of(generator)
         if self._drawn is not None:
@@ -315,8 +327,9 @@ class Trainer:
 
     def _update(self) -> Reads:
         scaler, infinite = self.precision.scaler, 0.0
-        scaler.unscale_(self.optimizer)
         params = [p for g in self.optimizer.param_groups for p in g["params"]]
+        self.processes.average(params)
+        scaler.unscale_(self.optimizer)
         if self.clip_value is not None:
             clip_grad_value_(params, self.clip_value)
         if self.clip_norm is not None:
@@ -327,6 +340,7 @@ class Trainer:
         if not infinite:
             self.optimizer.step()
         self.step += 1
+        self.should_stop = self.processes.any(self.should_stop)
         if self.ema is not None:
             self.ema.update_parameters(self.model)
         if self.scheduler is not None and self.scheduler_interval == "step":
@@ -407,6 +421,7 @@ class Trainer:
         self._call("on_validation_end")
 
     def _told(self, values: dict[str, float]) -> None:
+        values = self.processes.means(values)
         self.callback_metrics.update(values)
         self._call("on_report", values)
 
@@ -420,9 +435,12 @@ class Trainer:
         """Write everything that `fit(resume=path)` needs: weights, optimizer, schedule, numbers.
 
         The file replaces an older one when it is complete. OSError if it cannot be written; the
-        older one stays. Random numbers are those of rl; Python's and NumPy's are not kept.
+        older one stays. Random numbers are those of rl; Python's and NumPy's are not kept. Of
+        several processes the first one writes, and the others wait for it.
         """
-        write(Path(path), state_of(self))
+        if self.processes.first:
+            write(Path(path), state_of(self))
+        self.processes.wait()
 
     def load_checkpoint(self, path: str | os.PathLike[str], train: Any = None) -> None:
         """Go on from a file of `save_checkpoint`. FormatError for another file, LoadError where

@@ -1,0 +1,1 @@
+"""Groups of processes over MPI: what `rl.distributed` and `DistributedDataParallel` stand on."""
