@@ -1,4 +1,4 @@
-// sort_place: puts the pairs of a block where a radix sort of one digit of 4 bits wants them, stably.
+// sort_place: puts the pairs of a block where a radix sort of a digit of 4 bits wants them, stably.
 //
 // Parameters: 0 blocks in all, 1 blocks of a row, 2 the digit's lowest bit, 3 pairs of a row.
 //
