@@ -93,6 +93,7 @@ def _app() -> Typer:
 
     from rushlight.cli import (
         autotune,
+        batch,
         commands,
         evaluate,
         export,
@@ -115,7 +116,7 @@ def _app() -> Typer:
         *tasks.commands(), see.see, running.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
-        profile.profile,
+        profile.profile, batch.batch,
     )  # fmt: skip
     for command in every:
         app.command()(command)
