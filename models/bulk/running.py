@@ -14,9 +14,13 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from rushlight.core.basis.errors import LoadError
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.bulk.journal import Journal
 from rushlight.models.bulk.sources import Row, fingerprint, rows
+from rushlight.models.tasks.pipeline import pipeline
 from rushlight.models.tasks.record import Task
 from rushlight.models.tasks.registry import find
 
@@ -219,12 +223,10 @@ def _begin(task: str, model: str, options: dict[str, Any], device: str, workers:
     """Load the model; the machine's cores are shared among the workers."""
     global _pipe, _refused
     cores = max(1, (os.cpu_count() or 1) // workers)
-    if device == "cpu" and workers > 1:
+    if workers > 1:
         os.environ.setdefault("RUSHLIGHT_THREADS", str(cores))
-    import rushlight as rl
-
     try:
-        _pipe = rl.pipeline(task, model, device=device, **options)
+        _pipe = pipeline(task, model, device=device, **options)
     except Exception as error:  # said by the first part, as a process that fails here only ends
         _refused = f"{model} cannot be loaded: {type(error).__name__}: {error}"
 
@@ -267,11 +269,7 @@ def _error(row: Row, words: str) -> dict[str, Any]:
 
 def _plain(value: Any) -> Any:
     """A result as JSON has it."""
-    import numpy as np
-
-    import rushlight as rl
-
-    if isinstance(value, rl.Tensor | np.ndarray):
+    if isinstance(value, Tensor | np.ndarray):
         return value.tolist()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return _plain(dataclasses.asdict(value))
