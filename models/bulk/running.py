@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends.registry import set_num_threads
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.bulk.journal import Journal
@@ -222,9 +223,8 @@ _refused = ""  # why the model cannot be loaded
 def _begin(task: str, model: str, options: dict[str, Any], device: str, workers: int) -> None:
     """Load the model; the machine's cores are shared among the workers."""
     global _pipe, _refused
-    cores = max(1, (os.cpu_count() or 1) // workers)
     if workers > 1:
-        os.environ.setdefault("RUSHLIGHT_THREADS", str(cores))
+        set_num_threads(max(1, (os.cpu_count() or 1) // workers))
     try:
         _pipe = pipeline(task, model, device=device, **options)
     except Exception as error:  # said by the first part, as a process that fails here only ends
