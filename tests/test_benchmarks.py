@@ -99,3 +99,27 @@ def test_what_lives_does_not_grow_with_captured_steps(
                 rl.device(device).synchronize()
                 held.append(port.created["buffers"] - port.destroyed["buffers"])
         assert held[0] == held[1]
+
+
+def test_what_make_gpu_runs_is_right_at_tiny_sizes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """But for the sweep, which has tests of its own, and training."""
+    module = _module("gpu", monkeypatch)
+    monkeypatch.setattr("sys.argv", ["gpu.py", "--smoke", "--stages", "check,models,ops"])
+    assert module.main() == 0
+    told = capsys.readouterr().out
+    assert re.search(r"\d\d samples of kernels: 0 wrong", told)
+    assert "| a tiny llama, q4_0, 20 |" in told and "| sort 1024 |" in told
+
+
+def test_a_wrong_kernel_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = importlib.import_module(_module("gpu_check", monkeypatch).__name__)
+    samples = [s for s in check._samples(48) if s.family in ("sort", "softmax")]
+    softmax, sort = samples
+    off = softmax._replace(call=lambda x: softmax.call(x) + (x.device.type == "webgpu") * 1e-3)
+    broken = sort._replace(call=lambda x: 1 / 0)
+    monkeypatch.setattr(check, "_samples", lambda n: [off, broken])
+    count, lines = check.wrong(True)
+    assert count == 2 and lines[0].startswith("softmax: off by") and "allowed" in lines[0]
+    assert lines[1] == "sort: ZeroDivisionError: division by zero"
