@@ -307,6 +307,39 @@ class Cache:
             new.truncate(length)
         return new
 
+    @no_inference()
+    def adopt(self, other: Cache) -> None:
+        """Let every row hold what the only row of `other` holds, a cache of the same model.
+
+        ValueError for a cache of several rows, or of another dtype.
+        """
+        if other.batch != 1 or other.dtype is not self.dtype or other.specs != self.specs:
+            raise ValueError(
+                f"adopt: the other cache has {other.batch} rows of {other.dtype.name}; it must "
+                f"have one row of {self.dtype.name}, of the same model"
+            )
+        self.truncate(0)
+        self.make_room(other.longest)
+        for window, theirs in zip(self.windows.values(), other.windows.values(), strict=True):
+            if window.size < theirs.size:
+                self._resize(window.layers, theirs.size, 0)
+                window.size = theirs.size
+            window.base.copy_(theirs.base.expand(self.batch))
+            window.origin, window.first = theirs.origin, theirs.first
+        for mine, others in zip(self.buffers, other.buffers, strict=True):
+            for t, source in zip(mine, others, strict=True):
+                if t.shape[1:] == source.shape[1:]:
+                    t.copy_(source.expand(t.shape))
+                else:  # slots beyond those of the tokens hold nothing
+                    count = min(t.shape[2], source.shape[2])
+                    narrow = source[:, :, :count]
+                    t[:, :, :count] = narrow.expand(self.batch, *narrow.shape[1:])
+        self.lengths.copy_(other.lengths.expand(self.batch))
+        self.expected.copy_(other.expected.expand(self.batch))
+        if self.shift is not None and other.shift is not None:
+            self.shift.copy_(other.shift.expand(self.batch))
+        self.longest, self.written, self.farthest = other.longest, other.written, other.farthest
+
     def set_lengths(self, lengths: list[int]) -> None:
         """Set the length of each row, after rows were written with padding."""
         self.lengths.copy_(tensor(lengths, dtype=int64, device=self.device))
