@@ -167,7 +167,7 @@ class Options:
 
     def _check_together(self) -> None:
         """Raise ValueError or TypeError for options that do not go together."""
-        for name in self.samplers and _tuple(self.samplers) or ():
+        for name in _tuple(self.samplers or ()):
             if name not in CHAIN:
                 near = difflib.get_close_matches(str(name), CHAIN, 1)
                 hint = f" did you mean {near[0]!r}?" if near else ""
@@ -183,7 +183,7 @@ class Options:
         if self.mirostat:
             narrows = [n for n, value in _NARROWS.items() if getattr(self, n) != value]
             narrows += ["top_n_sigma"] * (self.top_n_sigma > 0)
-            if narrows or self.samplers is not None:
+            if narrows or self.samplers:
                 raise ValueError(
                     f"generate: mirostat takes the place of {(narrows or ['samplers'])[0]}; leave "
                     "one of them out"
@@ -261,7 +261,7 @@ class Options:
         return bool(
             any(getattr(self, name) != value for name, value in _ON_HOST.items())
             or self.top_n_sigma > 0
-            or (self.samplers is not None and _tuple(self.samplers) != CHAIN)
+            or (self.samplers and _tuple(self.samplers) != CHAIN)
             or (self.penalty_last_n is not None and penalized)
             or self.sequence_bias
             or self.exponential_decay_length_penalty
@@ -381,7 +381,7 @@ _ALONE: dict[str, tuple[Any, ...]] = {
     "xtc_probability": (0,),
     "dynatemp_range": (0,),
     "logprobs": (0,),
-    "samplers": (None,),
+    "samplers": (None, (), []),
     "overflow": ("error",),
 }
 

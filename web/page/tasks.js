@@ -2,7 +2,8 @@
 
 /**
  * @typedef {import("./client.d.ts").GeneratedToken} GeneratedToken
- * @typedef {[id: number, text: string, logprob: number]} Row
+ * @typedef {[id: number, text: string, logprob: number,
+ *   top?: [number, number][]]} Row
  * @typedef {{ call(name: string, given: unknown[], options: Listeners): Promise<any> }} Link
  * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void,
  *   onToken?: (token: GeneratedToken) => void, onDone?: (stats: any) => void }} Listeners
@@ -55,13 +56,13 @@ export async function* stream(link, id, task, input, options = {}) {
         await new Promise((resolve) => (wake = () => resolve(undefined)));
         continue;
       }
-      const [token, text, logprob] = rows[next++];
-      onToken?.({ id: token, text, logprob });
+      const [token, text, logprob, top] = rows[next++];
+      onToken?.({ id: token, text, logprob, top });
       if (text) yield text;
     }
     // Every report arrived before the result.
     const { promptIds, ids, text, linear, ...more } = await answer;
-    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.length, ...more });
+    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.flat().length, ...more });
   } finally {
     control.abort(); // the consumer left the loop: stop the worker
   }

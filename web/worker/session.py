@@ -194,7 +194,7 @@ async def run(
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
-    token. `breathe` runs between two steps. If it returns True, this raises
+    token; where the likeliest tokens are told they follow. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
@@ -242,7 +242,8 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
                 await model.device.synchronize_async()
                 report(item.stage, item.done, item.total)
             else:
-                report("token", item.id, item.text, item.logprob)
+                top = [[list(pair) for pair in item.top]] if item.top else []
+                report("token", item.id, item.text, item.logprob, *top)
             if await breathe():
                 raise asyncio.CancelledError
 

@@ -62,7 +62,7 @@ class HostSampler:
     def _names(o: Options) -> list[str]:
         """The samplers that change something, in their order."""
         names: Sequence[str] = CHAIN
-        if o.samplers is not None:
+        if o.samplers:
             names = (o.samplers,) if isinstance(o.samplers, str) else tuple(o.samplers)
         active = {
             "penalties": o.repetition_penalty != 1 or o.frequency_penalty or o.presence_penalty,
