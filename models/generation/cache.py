@@ -307,6 +307,37 @@ class Cache:
             new.truncate(length)
         return new
 
+    def bytes_of(self, length: int) -> int:
+        """Bytes of the first `length` tokens of each row, as `trimmed` keeps them."""
+        total = 0
+        for layer, buffers in enumerate(self.buffers):
+            keeps_all = not isinstance(self.specs[layer], State) and self._window(layer) is None
+            for t in buffers:
+                slots = min(length, t.shape[2]) if keeps_all else 0
+                total += t.nbytes // t.shape[2] * slots if keeps_all else t.nbytes
+        return total
+
+    @no_inference()
+    def trimmed(self, length: int) -> Cache:
+        """A copy cut to `length` tokens, without slots beyond them; ValueError as `truncate`."""
+        if reason := self.cannot_truncate(length):
+            raise ValueError(f"trimmed: {reason}; pass the length of the cache")
+        new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
+        whole = set(self._layers(None))
+        new.buffers = [
+            [(t[:, :, :length] if layer in whole else t).clone() for t in buffers]
+            for layer, buffers in enumerate(self.buffers)
+        ]
+        new.capacity = length if whole else 0
+        new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
+        new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
+        new.shift = None if self.shift is None else self.shift.clone()
+        for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
+            window.base = old.base.clone()
+            window.size, window.origin, window.first = old.size, old.origin, old.first
+        new.truncate(length)
+        return new
+
     @no_inference()
     def adopt(self, other: Cache) -> None:
         """Let every row hold what the only row of `other` holds, a cache of the same model.

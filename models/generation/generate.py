@@ -16,6 +16,7 @@ from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
 from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
+from rushlight.models.generation.prefix_cache import PrefixCache
 from rushlight.models.generation.samplers.host import seeded
 from rushlight.models.generation.sampling import Options, checked
 from rushlight.models.generation.search.beams import Found
@@ -38,6 +39,7 @@ class CausalLM(Chatting):
 
     rotary = Rotary(())
     followed = Followed({}, 0)
+    prefix_cache: PrefixCache | None = None  # of earlier prompts, if the caller gives one
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -376,6 +378,7 @@ class CausalLM(Chatting):
         session, self._session = self._session, None
         if session is None or not session.can_resume(self, linear, cache_type):
             session = ChatSession(self, cache_type)
+        session.activation_precision = linear
         session.resume(self, ids)
         return session
 

@@ -18,7 +18,14 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
-from rushlight.models.generation.pictures import Pictured, Places, plain_ids, row_of
+from rushlight.models.generation.pictures import (
+    Pictured,
+    PicturePrompt,
+    Places,
+    plain_ids,
+    row_of,
+)
+from rushlight.models.generation.prefix_cache import LEAST, shared
 from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
@@ -194,6 +201,7 @@ class ChatSession(DecodeSession):
     def __init__(self, model: CausalLM, cache_type: str = "float32") -> None:
         super().__init__(model, 1, cache_type)
         self.ids: list[int] = []
+        self.prefixes, self._products = model.prefix_cache, "exact"
         self.first = 0  # the length of the prompt with which the cached tokens began
 
     def resume(self, model: CausalLM, ids: list[int]) -> None:
@@ -205,14 +213,12 @@ class ChatSession(DecodeSession):
         lengths = {self.first, max(self.cache.farthest, self.cache.longest), len(ids)}
         if self.ids and len(set(map(model.rotary.at, lengths))) > 1:
             self.restart()
-        common = 0
         # The last token is read again, for the logits after it.
-        for a, b in zip(self.ids, ids[:-1], strict=False):
-            if a != b:
-                break
-            common += 1
+        common = shared(self.ids, ids[:-1])
         common = model.kept(common, common == len(ids) - 1 == self.first - 1)
-        self.restart(0 if self.cache.cannot_truncate(common) else common)
+        common = 0 if self.cache.cannot_truncate(common) else common
+        if not self._recall(model, ids, common):
+            self.restart(common)
         self.first = self.first if self.ids else len(ids)
         self.expect(model, [len(ids)])
         self.place(model, [ids])
@@ -222,6 +228,34 @@ class ChatSession(DecodeSession):
         logits = super().check(model, tokens, width)
         self.ids.extend(tokens)
         return logits
+
+    def _recall(self, model: CausalLM, ids: list[int], common: int) -> bool:
+        """Go on from a kept beginning of `ids` if it is longer than `common` tokens."""
+        prefixes = self.prefixes = model.prefix_cache
+        if prefixes is None or isinstance(ids, PicturePrompt) or model.rotary.by_length:
+            return False
+        prefixes.follow(model)
+        linear = self._products = model.linear_in_use(self.activation_precision)
+        if len(self.ids) - common >= LEAST:  # they would be lost
+            self.keep()
+        entry, most = prefixes.best(ids, linear, self.cache.dtype.name)
+        if entry is None or most < max(LEAST, common + 1):
+            return False
+        with autograd.no_grad():
+            self.cache.adopt(entry.cache)
+        self.ids, self.first = list(entry.ids), entry.first
+        self.restart(most)
+        return True
+
+    def keep(self) -> None:
+        """Put a copy of the cache into the model's PrefixCache, if it has one."""
+        if self.prefixes is not None and not any(map(row_of, self.ids)):
+            self.prefixes.put(self.ids, self.cache, self._products, self.first)
+
+    def _keep_if_lost(self) -> None:
+        """The same where the cache cannot be cut back to these tokens later."""
+        if self.prefixes is not None and self.cache.cannot_truncate(max(1, len(self.ids) - 1)):
+            self.keep()
 
     def reread(self, model: CausalLM, ids: list[int]) -> Tensor:
         """Forget all tokens and read `ids`; returns the picks after the last."""
@@ -243,14 +277,21 @@ class ChatSession(DecodeSession):
             self.sampler.set_token(plain_ids(ids[-1:])[0])
             picked = self.step(model)
             self.ids.append(ids[-1])
-            return picked
-        with autograd.no_grad():
-            return self.sampler.pick(logits)
+        else:
+            with autograd.no_grad():
+                picked = self.sampler.pick(logits)
+        self._keep_if_lost()
+        return picked
 
     def read(self, model: CausalLM, part: list[int]) -> Tensor:
         """Prefill the first tokens of `part` in one step; returns the logits (1, vocab) after."""
         (count,), logits = self.take(model, [part], [len(self.ids)])
+        before = len(self.ids)
         self.ids.extend(part[:count])
+        if self.prefixes is not None and before // self.prefixes.every != (
+            len(self.ids) // self.prefixes.every
+        ):
+            self._keep_if_lost()
         return logits
 
 
