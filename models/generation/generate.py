@@ -10,6 +10,7 @@ from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
@@ -19,6 +20,7 @@ from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places
 from rushlight.models.generation.prefix_cache import PrefixCache
 from rushlight.models.generation.samplers.host import seeded
 from rushlight.models.generation.sampling import Options, checked
+from rushlight.models.generation.scoring import Scores, hidden_states, scored
 from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
@@ -294,6 +296,57 @@ class CausalLM(Chatting):
         async for _ in waiting(self._run_rows(rows, chosen)):
             pass
         return ["".join(row.texts) for row in rows]
+
+    def score(
+        self,
+        text: str | Sequence[int],
+        *,
+        prompt: str | Sequence[int] | None = None,
+        linear: str = "fast",
+        cache_type: str = "float32",
+    ) -> Scores:
+        """The log-probability of each token of a text, or of token ids, after those before it.
+
+        prompt: what comes before the text and is not scored; without one the first token is not
+        scored either. linear, cache_type: as in `Options`. Raises ValueError for an empty text and
+        one that is longer than the context.
+        """
+        steps, sent = scored(self, text, prompt, linear, cache_type), None
+        try:
+            while True:
+                sent = steps.send(sent).wait()
+        except StopIteration as finished:
+            scores: Scores = finished.value
+            return scores
+
+    async def score_async(
+        self,
+        text: str | Sequence[int],
+        *,
+        prompt: str | Sequence[int] | None = None,
+        linear: str = "fast",
+        cache_type: str = "float32",
+    ) -> Scores:
+        """`score` without blocking, so that it works in every browser.
+
+        `text`, `prompt`, `linear`, `cache_type` and what it raises are as there.
+        """
+        steps, sent = scored(self, text, prompt, linear, cache_type), None
+        try:
+            while True:
+                sent = await steps.send(sent)
+        except StopIteration as finished:
+            scores: Scores = finished.value
+            return scores
+
+    def hidden_states(self, ids: Tensor) -> list[Tensor]:
+        """The hidden states (batch, length, width) before each layer, and what the head reads.
+
+        They are those of transformers' output_hidden_states; `encode` makes one vector of a text
+        of the last of them: `pooling` says how, "lasttoken" or "mean_tokens". ids: (batch, length)
+        int64. ValueError for a model that does not give them.
+        """
+        return hidden_states(self, ids)
 
     def _one_by_one(self, options: Mapping[str, Any]) -> bool:
         """Whether the prompts of a batch are answered one after another."""

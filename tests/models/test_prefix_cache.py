@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.io.weights.safetensors import open_tables
+from rushlight.core.io.weights.safetensors import open_tables, save_safetensors
 from rushlight.models.generation.session import DecodeSession
 
 DATA = Path(__file__).parent / "data" / "families"
@@ -145,7 +145,7 @@ def test_files(toys: ModuleType, tmp_path: Path, read: list[int]) -> None:
     ):
         bad = {n: t for n, t in tensors.items() if n != name}
         bad |= {} if changed is None else {name: changed.contiguous()}
-        rl.save(bad, tmp_path / "bad.safetensors", metadata=metadata)
+        save_safetensors(bad, tmp_path / "bad.safetensors", metadata)
         with pytest.raises(rl.FormatError, match=message):
             rl.models.PrefixCache().load(tmp_path / "bad.safetensors", m)
     rl.save({"x": rl.zeros(1)}, tmp_path / "none.safetensors")
@@ -172,3 +172,43 @@ def test_sinks(toys: ModuleType) -> None:
         assert shifted == ids(m, [*range(sinks), *range(48, 60)], 1)
     with pytest.raises(ValueError, match="the prompt has 60 tokens, the context holds 24"):
         ids(m, list(range(60)), 1, overflow="raise")
+
+
+def test_scores(toys: ModuleType, device: str) -> None:
+    """The logarithms of softmax after each token, read in parts; a prompt is not scored."""
+    m = toys.tiny(device)
+    row = [*A, *B, 5]
+    with rl.no_grad():
+        logits = m(rl.tensor([row], device=device)).cpu().numpy()[0].astype(np.float64)
+    logs = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    expected = [logs[i, row[i + 1]] for i in range(len(row) - 1)]
+    scores = m.score(row)
+    assert scores.ids == row[1:]
+    np.testing.assert_allclose(scores.logprobs, expected, atol=2e-4)
+    assert scores.total == pytest.approx(sum(expected), rel=1e-4)
+    assert scores.perplexity == pytest.approx(np.exp(-np.mean(expected)), rel=1e-3)
+    later = asyncio.run(m.score_async(row[100:], prompt=row[:100]))
+    assert later.ids == row[100:]
+    np.testing.assert_allclose(later.logprobs, expected[99:], atol=2e-4)
+    text = m.score("the cat", prompt="a dog and ")
+    assert text.ids == m.tokenizer.encode("the cat", add_special_tokens=False).ids
+    with pytest.raises(ValueError, match="the text has 600 tokens, the context holds 512"):
+        m.score([1] * 600)
+
+
+def test_hidden_states(toys: ModuleType) -> None:
+    """Before each layer, then what the head reads; vectors by the last token or the mean."""
+    m = toys.tiny()
+    row = rl.tensor([A[:9]])
+    with rl.no_grad():
+        states = m.hidden_states(row)
+        assert len(states) == 3 and not m.model.layers[0]._forward_pre_hooks
+        np.testing.assert_allclose(states[0].numpy(), m.model.embed_tokens(row).numpy())
+        np.testing.assert_allclose(m.logits(states[-1]).numpy(), m(row).numpy(), atol=1e-5)
+        words = m.tokenizer.encode("the cat sat").ids
+        last = m.hidden_states(rl.tensor([words]))[-1].numpy()[0]
+    for pooling, expected in (("lasttoken", last[-1]), ("mean_tokens", last.mean(0))):
+        vector = m.encode("the cat sat", pooling=pooling).numpy()
+        np.testing.assert_allclose(vector, expected, atol=1e-5)
+    with pytest.raises(ValueError, match="pooling 'last' is not supported; supported: cls_token"):
+        m.encode("the cat sat", pooling="last")
