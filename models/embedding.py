@@ -18,7 +18,7 @@ SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
 class Way(NamedTuple):
     """How one call embeds: the tokens of its prompt that are not pooled, features that are kept (0:
-    all), whether vectors are normalised, the number of its adapter, and a pooling ("": the model's).
+    all), whether vectors are normalised, the number of its adapter, and a pooling; "": the model's.
     """
 
     skip: int = 0

@@ -147,9 +147,10 @@ class SentenceEncoder(Model):
         et al., 2022). prompt: put before each text, or prompt_name: of `prompts`; by default the
         checkpoint's. adapter: of `adapters`, whose prompt is the default then. normalize: whether
         vectors have length one, by default as the checkpoint says. pooling: how a text's vector is
-        made of its tokens', such as "lasttoken" or "mean_tokens"; by default as the checkpoint says.
-        progress(done, total) is called after each batch. TypeError for anything but strings; ValueError for a text without tokens,
-        as "" is where the tokenizer adds none around it, and for a name or dim that is not there.
+        made of its tokens', such as "lasttoken" or "mean_tokens", by default as the checkpoint
+        says. progress(done, total) is called after each batch. TypeError for anything but strings;
+        ValueError for a text without tokens, as "" is where the tokenizer adds none around it, and
+        for a name, dim or pooling that is not there.
         """
         rows = [texts] if isinstance(texts, str) else texts
         steps = self.encode_iter(

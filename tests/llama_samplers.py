@@ -46,7 +46,7 @@ class LlamaSampler:
     def apply(self, ids: Array, logits: Array) -> tuple[Array, Array, Array, int]:
         """The ids, logits and probabilities of what it leaves, and the place that it selects."""
         rows = (_Data * len(ids))(
-            *[(int(i), float(x), 0.0) for i, x in zip(ids, logits, strict=True)]
+            *[_Data(int(i), float(x), 0.0) for i, x in zip(ids, logits, strict=True)]
         )
         many = _Datas(rows, len(ids), -1, False)
         self.lib.llama_sampler_apply(self.made, ctypes.byref(many))

@@ -86,6 +86,7 @@ class PrefixCache:
         """Keep a copy of a cache of one row that holds `ids`; nothing if it is above the bound.
 
         linear: the mode of products that it was read in. first: the length of the first prompt.
+        ids, cache: tokens, and what was read of them. It raises nothing.
         """
         if len(ids) < LEAST or cache.longest < len(ids):
             return
@@ -117,7 +118,8 @@ class PrefixCache:
     def best(self, ids: Sequence[int], linear: str, cache_type: str) -> tuple[Entry | None, int]:
         """The entry that serves most of the first tokens of `ids`, and how many.
 
-        The last token of `ids` is not counted: it is read for the logits after it.
+        The last token of `ids` is not counted: it is read for the logits after it. linear: the mode
+        of products. cache_type: the dtype of keys and values. It raises nothing.
         """
         chosen, most = None, 0
         for entry in self.entries:

@@ -92,7 +92,7 @@ def hidden_states(model: Any, ids: Tensor) -> list[Tensor]:
     They are those of transformers' output_hidden_states: the last are what the head reads. ids:
     (batch, length) int64. ValueError for a model without a stack of layers.
     """
-    spec = getattr(model, "spec", None)
+    spec: Any = getattr(model, "spec", None)
     if not hasattr(model, "hidden") or not hasattr(spec, "names"):
         raise ValueError(f"hidden_states: {model.config.model_type} does not give hidden states")
     states: list[Tensor] = []

@@ -276,7 +276,7 @@ def test_xtc_happens_as_often_as_asked() -> None:
 def test_the_order_of_samplers_is_the_callers() -> None:
     """With the temperature first top_p cuts as in transformers; what is not named does not run."""
     logits = np.log(np.array([0.5, 0.3, 0.15, 0.05], np.float32))
-    o = {"temperature": 3.0, "top_p": 0.7}
+    o: dict[str, Any] = {"temperature": 3.0, "top_p": 0.7}
     usual = probabilities(HostSampler(Options(**o, typical_p=0.999), [], 4), logits)
     first = probabilities(
         HostSampler(Options(**o, samplers=("temperature", "top_p")), [], 4), logits
@@ -304,4 +304,4 @@ def test_options_that_exclude_each_other() -> None:
         ({"dry_base": 0.5}, "dry_base is 0.5; it must be from 1"),
     ):
         with pytest.raises(ValueError, match=message):
-            Options(**options)  # type: ignore[arg-type]
+            Options(**options)

@@ -60,7 +60,7 @@ def test_guesses_give_the_plain_answer(toys: ModuleType, device: str) -> None:
     again = [*PROMPT, *plain, *PROMPT]
     expected = ids(m, again, max_new_tokens=20)
     assert ids(m, again, max_new_tokens=20, prompt_lookup_num_tokens=8) == expected
-    drawn = {"temperature": 0.8, "top_k": 20, "seed": 3, "max_new_tokens": 16}
+    drawn: dict[str, Any] = {"temperature": 0.8, "top_k": 20, "seed": 3, "max_new_tokens": 16}
     assert ids(m, **drawn, assistant_model=near) == ids(m, **drawn)
 
 
@@ -91,8 +91,8 @@ def test_guesses_obey_what_the_answer_obeys(toys: ModuleType) -> None:
         )
     small, usual = (toys.tiny(max_position_embeddings=24) for _ in range(2))
     small.eos_ids = usual.eos_ids = frozenset()
-    options = {"max_new_tokens": 40, "overflow": "shift"}
-    assert ids(small, prompt_lookup_num_tokens=4, **options) == ids(usual, **options)
+    shift: dict[str, Any] = {"max_new_tokens": 40, "overflow": "shift"}
+    assert ids(small, prompt_lookup_num_tokens=4, **shift) == ids(usual, **shift)
     with pytest.raises(ValueError, match="the context of 24 tokens is full"):
         ids(small, max_new_tokens=40, prompt_lookup_num_tokens=4)
     with pytest.raises(ValueError, match="token_mask that is written to"):
@@ -182,7 +182,7 @@ def test_groups_by_definition(toys: ModuleType) -> None:
 
 def test_several_answers_are_drawn_with_seeds_one_after_another(toys: ModuleType) -> None:
     m = toys.tiny()
-    drawn = {"temperature": 1.2, "max_new_tokens": 6}
+    drawn: dict[str, Any] = {"temperature": 1.2, "max_new_tokens": 6}
     answers = m.answers([PROMPT], num_return_sequences=3, seed=7, **drawn)[0]
     assert [a.ids for a in answers] == [ids(m, seed=7 + i, **drawn) for i in range(3)]
     assert len({tuple(a.ids) for a in answers}) == 3

@@ -56,7 +56,7 @@ SEARCHES: list[dict[str, Any]] = [
 ]
 
 
-def logits_of(number: int) -> np.ndarray[Any, Any]:
+def logits_of(number: int) -> Any:
     """The scores of a case, (60,) float32."""
     return (np.sin(np.arange(WORDS) * (1.7 + number)) * 3).astype(np.float32)
 

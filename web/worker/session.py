@@ -193,9 +193,9 @@ async def run(
 ) -> tuple[Any, Any]:
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
-    report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
-    token; where the likeliest tokens are told they follow. `breathe` runs between two steps. If it returns True, this raises
-    asyncio.CancelledError.
+    report(stage, done, total) reports progress, report("token", id, text, logprob) a token; where
+    the likeliest tokens are told they follow. `breathe` runs between two steps. If it returns True,
+    this raises asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.

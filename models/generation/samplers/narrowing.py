@@ -71,9 +71,9 @@ def likely(scores: Array, share: float) -> Array:
     return keep
 
 
-def above_epsilon(scores: Array, epsilon: float) -> Array:
-    """Those of a probability of `epsilon` or more, and the likeliest (Hewitt et al., 2022)."""
-    keep: Array = (probabilities(scores) >= epsilon) | (scores == scores.max())
+def above_epsilon(scores: Array, least: float) -> Array:
+    """Those of a probability of `least` or more, and the likeliest (Hewitt et al., 2022)."""
+    keep: Array = (probabilities(scores) >= least) | (scores == scores.max())
     return keep
 
 

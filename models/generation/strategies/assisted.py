@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from rushlight.core import ops
 from rushlight.core.backends.readback import Readback
-from rushlight.core.functional.joining import cat
 from rushlight.models.generation.cache_spec import State
 from rushlight.models.generation.device_sampling import HIDDEN
 from rushlight.models.generation.followed import allowed_by, banned, rules_of
@@ -147,7 +147,7 @@ def _drafted(draft: CausalLM, ids: list[int], count: int, options: Options) -> G
         picks = [session.feed(draft, ids).clone()]
         while len(picks) < count:
             picks.append(session.step(draft).clone())
-        values: Array = yield cat(picks).readback()
+        values: Array = yield ops.cat(picks).readback()
         tokens = [int(i) for i in values[:, 0]]
         session.ids.extend(tokens[:-1])
         return tokens
