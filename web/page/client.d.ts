@@ -66,6 +66,9 @@ export interface LoadOptions {
   /** The most tokens of a context, which bounds the memory of a conversation; by default and at
    *  most the model's own. */
   context?: number;
+  /** Bytes of earlier conversations that are kept: one that goes on, or begins alike, is not read
+   *  again. By default only the latest is kept. */
+  prefixCache?: number;
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
   signal?: AbortSignal;
   /** The URL of the hub. */
