@@ -68,8 +68,10 @@ def _command(task: Task) -> Callable[..., None]:
     def run(**given: Any) -> None:
         options = {name: given.get(name, default) for name, default in defaults.items()}
         for option in task.options:  # one text may hold several, with commas between them
-            if option.kind == "texts" and len(options[option.name]) == 1:
+            if option.kind == "texts" and len(options[option.name] or ()) == 1:
                 [options[option.name]] = options[option.name]
+            if option.default is None and options[option.name] == []:
+                options[option.name] = None
             options[option.name] = _parsed(option, options[option.name])
         if talks:
             pipe, _ = _ready(task, given, options)
@@ -140,7 +142,7 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
             continue
         names = (f"--{option.name}/--{option.off}",) if option.off else ()
         told = typer.Option(*names, help=option.help, min=option.least)
-        if option.kind == "texts":
+        if option.kind == "texts" and default is not None:
             default = list(default)
         elif option.default is None:
             kind = kind | None
@@ -197,7 +199,8 @@ def _run(task: Task, given: Mapping[str, Any], options: Mapping[str, Any]) -> No
         print(json.dumps({**names, **facts, "seconds": seconds}))
     elif task.output == "text":
         lines = [result.text] if isinstance(result.text, str) else result.text
-        print("\n".join(map(str, lines)) if task.input.kind == "texts" or not task.streams else "")
+        told = isinstance(result.text, str) and task.input.kind != "texts" and task.streams
+        print("" if told else "\n".join(map(str, lines)))
     elif task.output == "vectors":
         show.show_vectors(what, facts["embeddings"])
         print(

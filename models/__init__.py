@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from rushlight.models import adapters, audio, finetune
+    from rushlight.models.generation.prefix_cache import PrefixCache
     from rushlight.models.gguf.quantize import dequantize, quantize
     from rushlight.models.loading import assemble, load, load_async
     from rushlight.models.model import Model
@@ -18,14 +19,15 @@ if __name__ != "rushlight.models":  # imported by its bare name from the reposit
     raise ImportError("import rushlight.models, not models")
 
 __all__ = [
-    "LiveTranscriber", "Model", "adapters", "assemble", "audio", "dequantize", "finetune", "load",
-    "load_async", "pipeline", "quantize",
+    "LiveTranscriber", "Model", "PrefixCache", "adapters", "assemble", "audio", "dequantize",
+    "finetune", "load", "load_async", "pipeline", "quantize",
 ]  # fmt: skip
 
 # What is here is imported when it is first asked for, as are the folders.
 _PLACES = {
     "LiveTranscriber": "speech.live",
     "Model": "model",
+    "PrefixCache": "generation.prefix_cache",
     "assemble": "loading",
     "dequantize": "gguf.quantize",
     "load": "loading",

@@ -18,13 +18,14 @@ SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 
 class Way(NamedTuple):
     """How one call embeds: the tokens of its prompt that are not pooled, features that are kept (0:
-    all), whether vectors are normalised, and the number of its adapter.
+    all), whether vectors are normalised, the number of its adapter, and a pooling; "": the model's.
     """
 
     skip: int = 0
     dim: int = 0
     normalize: bool = True
     adapter: int | None = None
+    pooling: str = ""
 
 
 def hidden_of(model: SentenceEncoder, ids: Tensor, mask: Tensor, adapter: int | None) -> Tensor:
@@ -54,7 +55,7 @@ def embedded(model: SentenceEncoder, pooled_: Tensor, way: Way) -> Tensor:
 @jit
 def embeddings(model: SentenceEncoder, ids: Tensor, mask: Tensor, way: Way) -> Tensor:
     """(batch, length) ids and mask -> (batch, hidden), over the positions of the mask."""
-    after, pooling = model.after, model.pooling
+    after, pooling = model.after, way.pooling or model.pooling
     if after is not None and after.splade is not None:
         return embedded(model, expanded(model.logits(ids, mask).float(), mask, after.splade), way)
     names = (pooling,) if isinstance(pooling, str) else pooling

@@ -25,7 +25,7 @@ from rushlight.models.embedding import (
     word_weights,
 )
 from rushlight.models.model import Model, runs_in_software
-from rushlight.models.sentence_modules import Modules
+from rushlight.models.sentence_modules import NEWER, POOLINGS, Modules
 from rushlight.models.small_files import find_tokenizer, small_json
 
 # Widths of batches are multiples of this, so that captures are reused. On a CPU padding costs as
@@ -136,6 +136,7 @@ class SentenceEncoder(Model):
         prompt: str | None = None,
         adapter: str | None = None,
         normalize: bool | None = None,
+        pooling: str | None = None,
         progress: Callable[[int, int], None] | None = None,
     ) -> Tensor:
         """Embeddings of `texts`, (n, hidden) float32; (hidden,) for a single string.
@@ -145,9 +146,11 @@ class SentenceEncoder(Model):
         dim: only the first `dim` features are kept, and they are normalised (Matryoshka; Kusupati
         et al., 2022). prompt: put before each text, or prompt_name: of `prompts`; by default the
         checkpoint's. adapter: of `adapters`, whose prompt is the default then. normalize: whether
-        vectors have length one, by default as the checkpoint says. progress(done, total) is called
-        after each batch. TypeError for anything but strings; ValueError for a text without tokens,
-        as "" is where the tokenizer adds none around it, and for a name or dim that is not there.
+        vectors have length one, by default as the checkpoint says. pooling: how a text's vector is
+        made of its tokens', such as "lasttoken" or "mean_tokens", by default as the checkpoint
+        says. progress(done, total) is called after each batch. TypeError for anything but strings;
+        ValueError for a text without tokens, as "" is where the tokenizer adds none around it, and
+        for a name, dim or pooling that is not there.
         """
         rows = [texts] if isinstance(texts, str) else texts
         steps = self.encode_iter(
@@ -158,6 +161,7 @@ class SentenceEncoder(Model):
             prompt=prompt,
             adapter=adapter,
             normalize=normalize,
+            pooling=pooling,
         )
         while True:
             try:
@@ -198,17 +202,26 @@ class SentenceEncoder(Model):
         prompt: str | None = None,
         adapter: str | None = None,
         normalize: bool | None = None,
+        pooling: str | None = None,
     ) -> Generator[tuple[int, int], None, Tensor]:
         """`encode` batch by batch: yields (done, total) and returns the embeddings.
 
-        `texts`, `batch_size`, `dim`, `prompt_name`, `prompt`, `adapter`, `normalize` and what it
-        raises are as there; RuntimeError for a checkpoint that gives a vector for each token.
+        `texts`, `batch_size`, `dim`, `prompt_name`, `prompt`, `adapter`, `normalize`, `pooling` and
+        what it raises are as there; RuntimeError for a checkpoint that gives a vector for each
+        token.
         """
-        if not self.pooling and (self.after is None or self.after.splade is None):
+        if pooling is not None:
+            pooling = NEWER.get(pooling, pooling)
+            if pooling not in POOLINGS or self.after is not None:
+                names = "none beside the checkpoint's" if self.after else ", ".join(POOLINGS)
+                raise ValueError(
+                    f"encode: pooling {pooling!r} is not supported; supported: {names}"
+                )
+        elif not self.pooling and (self.after is None or self.after.splade is None):
             raise RuntimeError(
                 "encode: the checkpoint gives a vector for each token; call encode_tokens"
             )
-        width = self.embedding_width
+        width = self.embedding_width if pooling is None else self.width
         features = dim if dim is not None else min(self.truncate or width, width)
         if not 1 <= features <= width:
             raise ValueError(f"encode: dim is {dim}; embeddings have 1 to {width} features")
@@ -220,6 +233,7 @@ class SentenceEncoder(Model):
             features if features < width else 0,
             to_unit,
             number,
+            pooling or "",
         )
         parts: list[Tensor] = []
         place: list[int] = []

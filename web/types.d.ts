@@ -44,6 +44,7 @@ export interface Session {
     dtype: string | Record<string, string> | undefined,
     linear: string,
     context: number | undefined,
+    prefixCache: number | undefined,
   ): Promise<PyProxy>;
   run(
     id: number,

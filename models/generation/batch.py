@@ -10,7 +10,7 @@ from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.generation.session import DecodeSession
-from rushlight.models.generation.streaming import Pieces
+from rushlight.models.generation.streaming import Telling
 
 if TYPE_CHECKING:
     from rushlight.models.generation.generate import CausalLM
@@ -21,22 +21,22 @@ class Row:
 
     def __init__(self, model: CausalLM, ids: list[int], options: Options) -> None:
         model.check_length(ids, options)
-        prompt_length, more = len(ids), options.max_new_tokens
+        prompt_length, more = len(ids), options.most(len(ids))
         if model.rotary.jumps(prompt_length, prompt_length + more - 1):
             raise ValueError(
                 f"generate_batch: {prompt_length} tokens and {more} new ones pass LongRoPE's "
                 "original context; generate the prompts one by one, or pass fewer max_new_tokens"
             )
         self.ids, self.held = ids, 0
-        self.pieces = Pieces(model.tokenizer, options.stops)
+        self.telling = Telling(model.tokenizer, options, len(ids))
         self.texts: list[str] = []
         self.done = False
 
-    def add(self, token: int, ends: frozenset[int], last: bool) -> None:
-        """Append `token`; the row is done at one of `ends`, a stop text, or the `last` token."""
-        text, hit = ("", False) if token in ends else self.pieces.add(token)
-        self.done = token in ends or hit or last
-        self.texts.append(text if hit or not self.done else text + self.pieces.finish())
+    def add(self, token: int) -> None:
+        """Append `token`; the row is done at an end token, a stop text, or its last token."""
+        told = self.telling.add(token, 0.0)
+        self.texts.append(told.text)
+        self.done = bool(told.stopped)
 
 
 class Batch(DecodeSession):
@@ -81,12 +81,12 @@ class Batch(DecodeSession):
             row.held += 1
         return picked
 
-    def add(self, values: Array, ends: frozenset[int], last: bool) -> None:
+    def add(self, values: Array) -> None:
         """Append the sampler's picks (rows, 3), as read back, to the rows that are not done."""
         ended = False
         for row, picks in zip(self.rows, values, strict=True):
             if not row.done:
-                row.add(self.sampler.token_of(picks)[0], ends, last)
+                row.add(self.sampler.token_of(picks)[0])
                 if row.done:
                     row.held, ended = 0, True
         if ended and not self.done:

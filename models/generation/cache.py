@@ -307,6 +307,70 @@ class Cache:
             new.truncate(length)
         return new
 
+    def bytes_of(self, length: int) -> int:
+        """Bytes of the first `length` tokens of each row, as `trimmed` keeps them."""
+        total = 0
+        for layer, buffers in enumerate(self.buffers):
+            keeps_all = not isinstance(self.specs[layer], State) and self._window(layer) is None
+            for t in buffers:
+                slots = min(length, t.shape[2]) if keeps_all else 0
+                total += t.nbytes // t.shape[2] * slots if keeps_all else t.nbytes
+        return total
+
+    @no_inference()
+    def trimmed(self, length: int) -> Cache:
+        """A copy cut to `length` tokens, without slots beyond them; ValueError as `truncate`."""
+        if reason := self.cannot_truncate(length):
+            raise ValueError(f"trimmed: {reason}; pass the length of the cache")
+        new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
+        whole = set(self._layers(None))
+        new.buffers = [
+            [(t[:, :, :length] if layer in whole else t).clone() for t in buffers]
+            for layer, buffers in enumerate(self.buffers)
+        ]
+        new.capacity = length if whole else 0
+        new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
+        new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
+        new.shift = None if self.shift is None else self.shift.clone()
+        for window, old in zip(new.windows.values(), self.windows.values(), strict=True):
+            window.base = old.base.clone()
+            window.size, window.origin, window.first = old.size, old.origin, old.first
+        new.truncate(length)
+        return new
+
+    @no_inference()
+    def adopt(self, other: Cache) -> None:
+        """Let every row hold what the only row of `other` holds, a cache of the same model.
+
+        ValueError for a cache of several rows, or of another dtype.
+        """
+        if other.batch != 1 or other.dtype is not self.dtype or other.specs != self.specs:
+            raise ValueError(
+                f"adopt: the other cache has {other.batch} rows of {other.dtype.name}; it must "
+                f"have one row of {self.dtype.name}, of the same model"
+            )
+        self.truncate(0)
+        self.make_room(other.longest)
+        for window, theirs in zip(self.windows.values(), other.windows.values(), strict=True):
+            if window.size < theirs.size:
+                self._resize(window.layers, theirs.size, 0)
+                window.size = theirs.size
+            window.base.copy_(theirs.base.expand(self.batch))
+            window.origin, window.first = theirs.origin, theirs.first
+        for mine, others in zip(self.buffers, other.buffers, strict=True):
+            for t, source in zip(mine, others, strict=True):
+                if t.shape[1:] == source.shape[1:]:
+                    t.copy_(source.expand(t.shape))
+                else:  # slots beyond those of the tokens hold nothing
+                    count = min(t.shape[2], source.shape[2])
+                    narrow = source[:, :, :count]
+                    t[:, :, :count] = narrow.expand(self.batch, *narrow.shape[1:])
+        self.lengths.copy_(other.lengths.expand(self.batch))
+        self.expected.copy_(other.expected.expand(self.batch))
+        if self.shift is not None and other.shift is not None:
+            self.shift.copy_(other.shift.expand(self.batch))
+        self.longest, self.written, self.farthest = other.longest, other.written, other.farthest
+
     def set_lengths(self, lengths: list[int]) -> None:
         """Set the length of each row, after rows were written with padding."""
         self.lengths.copy_(tensor(lengths, dtype=int64, device=self.device))

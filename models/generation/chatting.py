@@ -17,7 +17,9 @@ from rushlight.models.model import Model
 Message = Mapping[str, Any]
 Tools = Sequence[Mapping[str, Any] | Callable[..., Any]] | None
 
-SAMPLING = frozenset(field.name for field in fields(Options))
+SAMPLING = frozenset(
+    (*(field.name for field in fields(Options)), "do_sample", "stop_strings", "generation_config")
+)
 # The arguments of `apply_chat_template` that are no variables.
 ARGUMENTS = (
     "tools",
@@ -28,13 +30,9 @@ ARGUMENTS = (
 )
 # Options of generation in other libraries. They would have no effect as variables of a template.
 _FOREIGN = frozenset(
-    "assistant_model bad_words_ids best_of do_sample early_stopping eos_token_id epsilon_cutoff "
-    "eta_cutoff forced_bos_token_id forced_eos_token_id generation_config length_penalty "
-    "logits_processor logprobs max_length max_time max_tokens min_length min_new_tokens "
-    "mirostat n no_repeat_ngram_size num_beam_groups num_beams num_predict num_return_sequences "
-    "output_scores pad_token_id penalty_alpha prefix_allowed_tokens_fn return_full_text "
-    "stop_strings stopping_criteria stream streamer suppress_tokens top_h typical_p use_cache "
-    "top_logprobs tool_choice response_format".split()
+    "best_of encoder_repetition_penalty guidance_scale max_time max_tokens n num_predict "
+    "output_scores pad_token_id prefix_allowed_tokens_fn return_full_text stopping_criteria stream "
+    "streamer tfs_z top_h use_cache top_logprobs tool_choice response_format".split()
 )
 
 

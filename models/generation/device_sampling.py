@@ -1,7 +1,8 @@
-"""Sampling on the logits' device: the rules of `sampling` in tensor ops, without a readback.
+"""Sampling on the logits' device: the usual rules of `sampling` in tensor ops.
 
-Three numbers are read back per token: its id, its log-probability and the largest score. The
-token also stays on the device as the input of the next step.
+Three numbers are read back per token: its id, its log-probability and the largest score; and two
+for each of the likeliest tokens that are told. The token also stays on the device as the input of
+the next step. For the other rules the logits are read back, and `samplers` choose on the host.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from rushlight.core import ops
 from rushlight.core.backends import Device
 from rushlight.core.backends import Generator as Random
 from rushlight.core.basis.dtype import float32, int64
+from rushlight.core.io.text.tokenizer import Tokenizer
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation.samplers.host import HostSampler
 from rushlight.models.generation.sampling import Array, Options, checked
 
 # The score of a masked token: finite, as WGSL does not define arithmetic with infinity.
@@ -39,6 +42,8 @@ class Rules(NamedTuple):
     top_k: int = 0
     top_p: bool = False
     min_p: bool = False
+    logprobs: int = 0
+    host: bool = False
 
 
 class DeviceSampler:
@@ -49,8 +54,12 @@ class DeviceSampler:
     reused for later answers: its tensors keep their memory, so that captured steps stay valid.
     """
 
-    def __init__(self, vocab: int, device: Device, rows: int = 1) -> None:
+    def __init__(
+        self, vocab: int, device: Device, rows: int = 1, tokenizer: Tokenizer | None = None
+    ) -> None:
         self.vocab, self.device, self.rows = vocab, device, rows
+        self.tokenizer = tokenizer
+        self.hosts: list[HostSampler] = []  # of each row, where the host chooses
         self.token = ops.zeros(rows, 1, dtype=int64, device=device)
         self.rules = Rules()
         self.mask: Tensor | None = None  # true for allowed tokens
@@ -58,13 +67,18 @@ class DeviceSampler:
         self._held: dict[str, Tensor] = {}
         self._captured = jit(partial(DeviceSampler.choose, weakref.proxy(self)))
 
-    def begin(self, options: Options, *prompts: Sequence[int]) -> None:
+    def begin(self, options: Options, *prompts: Sequence[int], host: bool = False) -> None:
         """Begin answers to `prompts`, one per row, with `options`.
+
+        host: `pick` returns logits in any case, which the caller chooses by.
 
         ValueError or TypeError for a bias or a mask that does not fit, see `sampling.checked`.
         """
         o, vocab = options, self.vocab
         checked(o, vocab, self.device)
+        self.hosts = []
+        if o.on_host:
+            self.hosts = [HostSampler(o, prompt, vocab, self.tokenizer) for prompt in prompts]
         self._random.manual_seed(o.seed or 0)
         if o.logit_bias:
             bias = np.zeros(vocab, np.float32)
@@ -100,7 +114,10 @@ class DeviceSampler:
             o.top_k if o.top_k < vocab else 0,
             o.top_p < 1,
             o.min_p > 0,
+            min(o.logprobs, vocab),
         )
+        if self.hosts or host:
+            self.rules = Rules(host=True)
 
     def hold(self, name: str, values: Array) -> Tensor:
         """Store values in the memory that the last answer's values had."""
@@ -111,17 +128,38 @@ class DeviceSampler:
         self._held[name] = new.clone()
         return self._held[name]
 
-    def set_token(self, token: int) -> None:
-        """Set the last token of every row, if the sampler did not choose it."""
-        self.token.copy_(from_numpy(np.array([[token]], np.int64)).to(self.device))
+    def set_token(self, *tokens: int) -> None:
+        """Set the last token of each row, or of all, if the sampler did not choose it."""
+        self.token.copy_(from_numpy(np.array(tokens, np.int64)[:, None]).to(self.device))
+
+    def settled(self, values: Array) -> Array:
+        """The picks (rows, 3 + 2 * logprobs) of what was read back: where the host chooses, logits.
+
+        FloatingPointError for logits that are not finite, ValueError if every token is forbidden.
+        """
+        if not self.hosts:
+            return values
+        chosen = [host.choose(row) for host, row in zip(self.hosts, values, strict=True)]
+        self.set_token(*(choice.token for choice in chosen))
+        return np.array(
+            [
+                (c.token, c.logprob, 0.0, *(i for i, _ in c.top), *(log for _, log in c.top))
+                for c in chosen
+            ]
+        )
 
     def pick(self, logits: Tensor) -> Tensor:
-        """Choose by logits (rows, vocab): (rows, 3) float32; `token_of` decodes a row."""
+        """Choose by logits (rows, vocab): (rows, 3 + 2 * logprobs) float32, see `token_of`.
+
+        Where the host chooses they are the logits, for `settled`.
+        """
         return self._captured(logits, self.rules, self.mask)
 
     def choose(self, logits: Tensor, rules: Rules, mask: Tensor | None) -> Tensor:
         """`pick` as a part of a captured step."""
         scores = self._adjusted(logits.float(), rules, mask)
+        if rules.host:
+            return scores
         if rules.drawn:
             token, top = self._draw(scores, rules)
             chosen = scores.gather(1, token)
@@ -138,21 +176,30 @@ class DeviceSampler:
             if rules.counted:
                 self._held["counts"].add_(picked.float())
         self.token.copy_(token)
-        logprob = (chosen - top) - (scores - top).exp().sum(1, keepdim=True).log()
-        return ops.cat([named, logprob, top], 1)
+        total = (scores - top).exp().sum(1, keepdim=True).log()
+        picked_values = [named, (chosen - top) - total, top]
+        if rules.logprobs:
+            likely, ids = scores.topk(rules.logprobs, 1)
+            picked_values += [ids.float(), (likely - top) - total]
+        return ops.cat(picked_values, 1)
 
     def token_of(self, values: Array) -> tuple[int, float]:
         """The token and its log-probability from a row of `pick`, as read back.
 
         The probability is the model's: after bias, penalties and mask, before temperature and
-        top-k, top-p and min-p.
+        what narrows.
         """
-        token, logprob, top = values.tolist()
+        token, logprob, top = values[:3].tolist()
         if not (math.isfinite(top) and math.isfinite(logprob)):
             raise FloatingPointError("generate: the logits are not finite; the weights are damaged")
         if top <= HIDDEN / 2:
             raise ValueError("generate: token_mask allows no token")
         return int(token), logprob
+
+    def likeliest(self, values: Array) -> tuple[tuple[int, float], ...]:
+        """The likeliest tokens with their log-probabilities, of a row of `pick` as read back."""
+        ids, logs = np.split(values[3:], 2)
+        return tuple((int(i), float(log)) for i, log in zip(ids, logs, strict=True))
 
     def _number(self, name: str) -> Tensor:
         names = ("temperature", "repetition", "frequency", "presence", "top_p", "min_p")
@@ -181,9 +228,9 @@ class DeviceSampler:
         if rules.top_k:
             scores, order = scores.topk(rules.top_k, 1)
         top = scores[:, :1] if rules.top_k else scores.max(1, keepdim=True).values
-        logs = (scores - top) / self._number("temperature")
+        logs = scores - top
         weights = logs.exp()  # the largest is 1
-        stay = weights > 0
+        stay = logs > HIDDEN / 2
         if rules.top_p and rules.top_k:
             enough = weights.sum(1, keepdim=True) * self._number("top_p")
             stay = stay & (weights.cumsum(1) - weights < enough)
@@ -191,7 +238,10 @@ class DeviceSampler:
             stay = stay & (logs >= self._nucleus(logs, weights))
         if rules.min_p:
             stay = stay & (weights >= self._number("min_p"))
-        sums = ops.where(stay, weights, 0.0).cumsum(1)
+        # What is left is drawn from at the temperature.
+        warm = (logs / self._number("temperature")).exp()
+        stay = stay & (warm > 0)
+        sums = ops.where(stay, warm, 0.0).cumsum(1)
         drawn = ops.rand(1, generator=self._random, device=self.device)
         # The first remaining token beyond the point; the last one if rounding puts the point
         # beyond all.

@@ -6,20 +6,26 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
+from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
 from rushlight.core.jit.function import executable_memory
+from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
 from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
+from rushlight.models.generation.prefix_cache import PrefixCache
+from rushlight.models.generation.samplers.host import seeded
 from rushlight.models.generation.sampling import Options, checked
+from rushlight.models.generation.scoring import Scores, hidden_states, scored
+from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
 from rushlight.models.generation.steps import GenerationSteps, Token, blocking, texts, waiting
-from rushlight.models.generation.streaming import Pieces
+from rushlight.models.generation.streaming import Telling
 from rushlight.models.layers.positions.rotary import Rotary
 from rushlight.models.small_files import find_tokenizer, small_json
 
@@ -35,6 +41,7 @@ class CausalLM(Chatting):
 
     rotary = Rotary(())
     followed = Followed({}, 0)
+    prefix_cache: PrefixCache | None = None  # of earlier prompts, if the caller gives one
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -65,11 +72,12 @@ class CausalLM(Chatting):
         """Continue `prompt` (text or token ids) and yield text piece by piece.
 
         options: see `sampling.Options`; where one is not given, or None, that of
-        generation_config.json counts: if its do_sample is true, tokens are drawn with its
-        temperature, top_k and top_p. What it forbids is forbidden (see `followed`); temperature=0
-        picks the likeliest token in any case. Pieces never split a character. No chat template is
-        used: see `chat`. Raises ValueError for an empty prompt, one longer than the context, and
-        options out of range.
+        generation_config.json counts: if its do_sample is true, or the caller's, tokens are drawn
+        with its temperature, top_k and top_p. What it forbids is forbidden (see `followed`);
+        temperature=0 picks the likeliest token in any case. Pieces never split a character; with
+        num_beams they come at the end. No chat template is used: see `chat`. Raises ValueError for
+        an empty prompt, one longer than the context, and options out of range, TypeError for an
+        option that is unknown.
         """
         return texts(self.tokens(prompt, **options))
 
@@ -95,12 +103,108 @@ class CausalLM(Chatting):
         return waiting(self.steps(prompt, **options))
 
     def steps(self, prompt: str | Sequence[int], **options: Any) -> GenerationSteps:
-        """`tokens`, and between them readbacks: the caller sends the values of each."""
-        chosen = self.followed.options(options)
+        """`tokens`, and between them readbacks: the caller sends the values of each.
+
+        ValueError for several answers, see `answers`.
+        """
+        chosen = self.followed.options(options, self.eos_ids)
         ids = self.prompt_ids(prompt)
+        if chosen.num_return_sequences > 1:
+            raise ValueError(
+                f"generate: num_return_sequences is {chosen.num_return_sequences}, but tokens are "
+                "of one answer; use answers(), or the tasks text-generation and chat"
+            )
+        return self._steps(ids, chosen)
+
+    def _steps(self, ids: list[int], chosen: Options) -> GenerationSteps:
         self.check_length(ids, chosen)
         checked(chosen, self.vocab_size, self.device)
+        if chosen.num_beams > 1:
+            return self._best_beam(ids, chosen)
+        if chosen.penalty_alpha:
+            from rushlight.models.generation.strategies.contrastive import contrastive
+
+            return contrastive(self, ids, chosen)
+        if chosen.assistant_model is not None or chosen.prompt_lookup_num_tokens:
+            from rushlight.models.generation.strategies.assisted import assisted
+
+            return assisted(self, ids, chosen)
         return self._run(ids, chosen)
+
+    def _best_beam(self, ids: list[int], options: Options) -> GenerationSteps:
+        """The tokens of the best answer by beams; each has the mean of their log-probabilities."""
+        from rushlight.models.generation.strategies.beams import by_beams
+
+        best = (yield from by_beams(self, ids, options))[0]
+        telling = Telling(self.tokenizer, options, len(plain_ids(ids)))
+        mean = best.score * len(best.ids) ** (options.length_penalty - 1)
+        for token in best.ids:
+            yield telling.add(token, mean)
+
+    def answers(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[list[Found]]:
+        """The tokens and scores of `num_return_sequences` answers to each prompt.
+
+        Drawn answers have seeds one after another, from that of the options on; with num_beams they
+        are the best of the beams, the best first. A score is the sum of the log-probabilities; of
+        beams divided by length**length_penalty. See `text_of`, and `generate` for the options and
+        what it raises.
+        """
+        steps, sent = self.search(prompts, **options), None
+        try:
+            while True:
+                item = steps.send(sent)
+                sent = item.wait() if isinstance(item, Readback) else None
+        except StopIteration as finished:
+            found: list[list[Found]] = finished.value
+            return found
+        finally:
+            steps.close()
+
+    def search(
+        self, prompts: Sequence[str | Sequence[int]], **options: Any
+    ) -> Steps[Token | Readback[Any], Any, list[list[Found]]]:
+        """The steps of `answers`: readbacks, whose values the caller sends, and tokens.
+
+        The arguments and what it raises are those of `answers`.
+        """
+        chosen = self.followed.options(options, self.eos_ids)
+        rows = [self.prompt_ids(prompt) for prompt in prompts]
+        for ids in rows:
+            self.check_length(ids, chosen)
+        checked(chosen, self.vocab_size, self.device)
+        return self._search(rows, chosen)
+
+    def _search(
+        self, rows: list[list[int]], chosen: Options
+    ) -> Steps[Token | Readback[Any], Any, list[list[Found]]]:
+        from rushlight.models.generation.strategies.beams import by_beams
+
+        every: list[list[Found]] = []
+        for ids in rows:
+            if chosen.num_beams > 1:
+                every.append((yield from by_beams(self, ids, chosen)))
+                continue
+            answers = []
+            for number in range(chosen.num_return_sequences):
+                said, total, sent = [], 0.0, None
+                steps = self._steps(ids, seeded(chosen, number))
+                try:
+                    while True:
+                        item = steps.send(sent)
+                        if isinstance(item, Token):
+                            said.append(item.id)
+                            total += item.logprob
+                        sent = yield item
+                except StopIteration:
+                    answers.append(Found(said, total))
+                finally:
+                    steps.close()
+            every.append(answers)
+        return every
+
+    def text_of(self, found: Found) -> str:
+        """The text of an answer, without special tokens; empty without a tokenizer."""
+        return "" if self.tokenizer is None else self.tokenizer.decode(found.ids)
 
     def stuck(self, prompt: Sequence[int], said: Sequence[int], count: int) -> bool:
         """Whether an answer to `prompt` is to end, as the last `count` tokens of `said` repeat.
@@ -160,11 +264,15 @@ class CausalLM(Chatting):
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each equals that of `generate`.
 
-        options: see `sampling.Options`; every prompt draws with the same seed. A later call with
+        options: see `sampling.Options`; every prompt draws with the same seed. With beams,
+        contrastive search, assisted decoding or several answers, which follow one another in the
+        result, the prompts are computed one by one. A later call with
         the same number of prompts reuses the captured steps if the cache is within the bound of
         `rl.set_executable_memory`. Raises ValueError as `generate` does, and for overflow="shift",
         which is supported for one prompt at a time.
         """
+        if self._one_by_one(options):
+            return [self.text_of(a) for row in self.answers(prompts, **options) for a in row]
         rows, chosen = self._rows(prompts, options)
         for _ in blocking(self._run_rows(rows, chosen)):
             pass  # a batch yields readbacks only
@@ -174,15 +282,82 @@ class CausalLM(Chatting):
         self, prompts: Sequence[str | Sequence[int]], **options: Any
     ) -> list[str]:
         """`generate_batch` without blocking; see `generate_async`."""
+        if self._one_by_one(options):
+            steps, sent = self.search(prompts, **options), None
+            try:
+                while True:
+                    item = steps.send(sent)
+                    sent = (await item) if isinstance(item, Readback) else None
+            except StopIteration as finished:
+                return [self.text_of(found) for row in finished.value for found in row]
+            finally:
+                steps.close()
         rows, chosen = self._rows(prompts, options)
         async for _ in waiting(self._run_rows(rows, chosen)):
             pass
         return ["".join(row.texts) for row in rows]
 
+    def score(
+        self,
+        text: str | Sequence[int],
+        *,
+        prompt: str | Sequence[int] | None = None,
+        linear: str = "fast",
+        cache_type: str = "float32",
+    ) -> Scores:
+        """The log-probability of each token of a text, or of token ids, after those before it.
+
+        prompt: what comes before the text and is not scored; without one the first token is not
+        scored either. linear, cache_type: as in `Options`. Raises ValueError for an empty text and
+        one that is longer than the context.
+        """
+        steps, sent = scored(self, text, prompt, linear, cache_type), None
+        try:
+            while True:
+                sent = steps.send(sent).wait()
+        except StopIteration as finished:
+            scores: Scores = finished.value
+            return scores
+
+    async def score_async(
+        self,
+        text: str | Sequence[int],
+        *,
+        prompt: str | Sequence[int] | None = None,
+        linear: str = "fast",
+        cache_type: str = "float32",
+    ) -> Scores:
+        """`score` without blocking, so that it works in every browser.
+
+        `text`, `prompt`, `linear`, `cache_type` and what it raises are as there.
+        """
+        steps, sent = scored(self, text, prompt, linear, cache_type), None
+        try:
+            while True:
+                sent = await steps.send(sent)
+        except StopIteration as finished:
+            scores: Scores = finished.value
+            return scores
+
+    def hidden_states(self, ids: Tensor) -> list[Tensor]:
+        """The hidden states (batch, length, width) before each layer, and what the head reads.
+
+        They are those of transformers' output_hidden_states; `encode` makes one vector of a text
+        of the last of them: `pooling` says how, "lasttoken" or "mean_tokens". ids: (batch, length)
+        int64. ValueError for a model that does not give them.
+        """
+        return hidden_states(self, ids)
+
+    def _one_by_one(self, options: Mapping[str, Any]) -> bool:
+        """Whether the prompts of a batch are answered one after another."""
+        o = self.followed.options(options, self.eos_ids)
+        assisted = o.assistant_model is not None or o.prompt_lookup_num_tokens > 0
+        return o.num_beams > 1 or o.num_return_sequences > 1 or o.penalty_alpha > 0 or assisted
+
     def _rows(
         self, prompts: Sequence[str | Sequence[int]], options: Mapping[str, Any]
     ) -> tuple[list[Row], Options]:
-        chosen = self.followed.options(options)
+        chosen = self.followed.options(options, self.eos_ids)
         if chosen.overflow != "error":
             raise ValueError(
                 'generate_batch: overflow="shift" is not supported; generate the prompts one by one'
@@ -207,10 +382,11 @@ class CausalLM(Chatting):
             made_ids = [plain_ids(row.ids) for row in rows]
             bans = self.followed.begin(batch, options, made_ids)
             picked = batch.feed(self)
-            for count in range(1, options.max_new_tokens + 1):
-                last = count == options.max_new_tokens
+            most = max(row.telling.most for row in rows)
+            for count in range(1, most + 1):
+                last = count == most
                 values, after = yield from batch.read_and_advance(self, picked, last)
-                batch.add(values, self.eos_ids, last)
+                batch.add(values)
                 if bans is not None:
                     for ids, value in zip(made_ids, values, strict=True):
                         ids.append(int(value[0]))
@@ -255,22 +431,24 @@ class CausalLM(Chatting):
         session, self._session = self._session, None
         if session is None or not session.can_resume(self, linear, cache_type):
             session = ChatSession(self, cache_type)
+        session.activation_precision = linear
         session.resume(self, ids)
         return session
 
     def _run(self, ids: list[int], options: Options) -> GenerationSteps:
         """The steps of one answer: yields tokens, and readbacks whose values it is sent."""
         prompt, limit = ids, self.context_length
-        ids = shifted(ids, limit) if len(ids) >= limit else list(ids)
+        sinks = options.sinks
+        ids = shifted(ids, limit, sinks) if len(ids) >= limit else list(ids)
         said = plain_ids(ids)
         session = self._resume(ids, options.linear, options.cache_type)
-        pieces = Pieces(self.tokenizer, options.stops)
+        telling = Telling(self.tokenizer, options, len(plain_ids(prompt)))
         try:
             session.begin(options, prompt)
             bans = self.followed.begin(session, options, [said])
             picked = session.feed(self, ids)
-            for count in range(1, options.max_new_tokens + 1):
-                last = count == options.max_new_tokens
+            for count in range(1, telling.most + 1):
+                last = count == telling.most
                 values, after = yield from session.read_and_advance(self, picked, last)
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)
@@ -279,24 +457,18 @@ class CausalLM(Chatting):
                     bans.write([said])
                 if after is not None:
                     session.ids.append(token)
-                if token in self.eos_ids:
-                    yield Token(token, pieces.finish(), logprob, "eos")
+                top = session.sampler.likeliest(values[0])
+                told = telling.add(token, logprob, top, self.stuck(prompt, said, count))
+                yield told
+                if told.stopped:
                     return
-                text, hit = pieces.add(token)
-                repeats = self.stuck(prompt, said, count)
-                if hit or last or repeats:
-                    rest = "" if hit else pieces.finish()
-                    why = "stop" if hit else "repetition" if repeats else "length"
-                    yield Token(token, text + rest, logprob, why)
-                    return
-                yield Token(token, text, logprob)
                 if len(ids) > limit:
                     if options.overflow == "error":
                         raise ValueError(
                             f"generate: the context of {limit} tokens is full; pass "
                             'overflow="shift" to drop the oldest, or fewer max_new_tokens'
                         )
-                    ids = shifted(ids, limit)
+                    ids = shifted(ids, limit, sinks)
                     said = plain_ids(ids)
                     picked = session.reread(self, ids)
                 elif self.rotary.jumps(len(ids) - 1, len(ids)):

@@ -18,7 +18,14 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import Latent
 from rushlight.models.generation.change_detector import ChangeDetector
 from rushlight.models.generation.device_sampling import DeviceSampler, Rules
-from rushlight.models.generation.pictures import Pictured, Places, plain_ids, row_of
+from rushlight.models.generation.pictures import (
+    Pictured,
+    PicturePrompt,
+    Places,
+    plain_ids,
+    row_of,
+)
+from rushlight.models.generation.prefix_cache import LEAST, shared
 from rushlight.models.generation.sampling import Array, Options
 from rushlight.models.model import runs_in_software
 
@@ -35,8 +42,6 @@ WIDTHS = (CHUNK, 32, 8)
 # Wider ones, for GPUs that are quick enough for a step of them to end in time, and for compressed
 # rows (see longest_part).
 WIDER = (512, 256)
-# Tokens that a shifted context keeps of its beginning, where the system prompt is.
-KEPT = 4
 
 
 class DecodeSession:
@@ -50,7 +55,7 @@ class DecodeSession:
         self.cache = cache = model.new_cache(rows, cache_type)
         # For capture: the cache's shapes stay the same until it grows.
         cache.static = True
-        self.sampler = DeviceSampler(model.vocab_size, cache.device, rows)
+        self.sampler = DeviceSampler(model.vocab_size, cache.device, rows, model.tokenizer)
         # On a CPU the amount of work counts, not the number of steps.
         self.software = runs_in_software(cache.device)
         self.activation_precision = "fast"
@@ -59,6 +64,7 @@ class DecodeSession:
         self._read = reader(cache)
         self.places: Sequence[Places] = [None] * rows  # of each row's prompt, where it has pictures
         self._next = jit(_stepper(cache, self.sampler), reuse_outputs=True)
+        self._check = jit(_checker(cache), reuse_outputs=True)
 
     @property
     def ahead(self) -> bool:
@@ -68,13 +74,17 @@ class DecodeSession:
         """
         return self._early and self.cache.longest < self.cache.limit
 
-    def begin(self, options: Options, *prompts: list[int]) -> None:
-        """Begin answers to `prompts`, one per row, with `options`."""
-        self.sampler.begin(options, *map(plain_ids, prompts))
+    def begin(self, options: Options, *prompts: list[int], host: bool = False) -> None:
+        """Begin answers to `prompts`, one per row, with `options`.
+
+        host: the picks are logits in any case, which the caller reads and chooses by.
+        """
+        self.sampler.begin(options, *map(plain_ids, prompts), host=host)
         self.activation_precision = options.linear
         # The caller may change its mask after each token.
         changing = isinstance(options.token_mask, Tensor)
-        self._early = self.cache.device.backend.asynchronous and not changing
+        waits = changing or self.sampler.rules.host
+        self._early = self.cache.device.backend.asynchronous and not waits
 
     def obey(self, allowed: Array) -> None:
         """Follow a mask (rows, vocab), the sampler's, which is written to between tokens."""
@@ -124,7 +134,7 @@ class DecodeSession:
         cached = self.cache.longest
         early = self.ahead and not last and not model.rotary.jumps(cached, cached + 1)
         after = self.step(model) if early else None
-        return (yield readback), after
+        return self.sampler.settled((yield readback)), after
 
     def step(self, model: CausalLM) -> Tensor:
         """Decode the tokens that were picked last; returns the next picks, (rows, 3)."""
@@ -134,6 +144,27 @@ class DecodeSession:
             picked = self._next(model, self.sampler.rules, self.sampler.mask)
         self.cache.recount(before, 1)
         return picked
+
+    def check(self, model: CausalLM, tokens: list[int], width: int) -> Tensor:
+        """Read tokens of the only row in one step; returns the logits (1, n, vocab) after each.
+
+        width: of the step on an asynchronous device, where widths that recur share a capture; its
+        further logits are of padding.
+        """
+        asynchronous = self.cache.device.backend.asynchronous
+        room = self.cache.limit - self.cache.longest
+        width = min(max(width, len(tokens)), room) if asynchronous else len(tokens)
+        self.cache.reserve(width)
+        before = self.cache.counts
+        ids = from_numpy(np.array([tokens + [0] * (width - len(tokens))], np.int64))
+        lengths = from_numpy(np.array([len(tokens)], np.int64)) if asynchronous else None
+        with self._mode():
+            device = self.cache.device
+            logits = self._check(
+                model, ids.to(device), None if lengths is None else lengths.to(device)
+            )
+        self.cache.recount(before, len(tokens))
+        return logits
 
     def take(
         self, model: CausalLM, left: list[list[int]], done: list[int]
@@ -170,6 +201,7 @@ class ChatSession(DecodeSession):
     def __init__(self, model: CausalLM, cache_type: str = "float32") -> None:
         super().__init__(model, 1, cache_type)
         self.ids: list[int] = []
+        self.prefixes, self._products = model.prefix_cache, "exact"
         self.first = 0  # the length of the prompt with which the cached tokens began
 
     def resume(self, model: CausalLM, ids: list[int]) -> None:
@@ -181,17 +213,49 @@ class ChatSession(DecodeSession):
         lengths = {self.first, max(self.cache.farthest, self.cache.longest), len(ids)}
         if self.ids and len(set(map(model.rotary.at, lengths))) > 1:
             self.restart()
-        common = 0
         # The last token is read again, for the logits after it.
-        for a, b in zip(self.ids, ids[:-1], strict=False):
-            if a != b:
-                break
-            common += 1
+        common = shared(self.ids, ids[:-1])
         common = model.kept(common, common == len(ids) - 1 == self.first - 1)
-        self.restart(0 if self.cache.cannot_truncate(common) else common)
+        common = 0 if self.cache.cannot_truncate(common) else common
+        if not self._recall(model, ids, common):
+            self.restart(common)
         self.first = self.first if self.ids else len(ids)
         self.expect(model, [len(ids)])
         self.place(model, [ids])
+
+    def check(self, model: CausalLM, tokens: list[int], width: int) -> Tensor:
+        """Read known tokens in one step; see `DecodeSession.check`."""
+        logits = super().check(model, tokens, width)
+        self.ids.extend(tokens)
+        return logits
+
+    def _recall(self, model: CausalLM, ids: list[int], common: int) -> bool:
+        """Go on from a kept beginning of `ids` if it is longer than `common` tokens."""
+        prefixes = self.prefixes = model.prefix_cache
+        if prefixes is None or isinstance(ids, PicturePrompt) or model.rotary.by_length:
+            return False
+        prefixes.follow(model)
+        linear = self._products = model.linear_in_use(self.activation_precision)
+        if len(self.ids) - common >= LEAST:  # they would be lost
+            self.keep()
+        entry, most = prefixes.best(ids, linear, self.cache.dtype.name)
+        if entry is None or most < max(LEAST, common + 1):
+            return False
+        with autograd.no_grad():
+            self.cache.adopt(entry.cache)
+        self.ids, self.first = list(entry.ids), entry.first
+        self.restart(most)
+        return True
+
+    def keep(self) -> None:
+        """Put a copy of the cache into the model's PrefixCache, if it has one."""
+        if self.prefixes is not None and not any(map(row_of, self.ids)):
+            self.prefixes.put(self.ids, self.cache, self._products, self.first)
+
+    def _keep_if_lost(self) -> None:
+        """The same where the cache cannot be cut back to these tokens later."""
+        if self.prefixes is not None and self.cache.cannot_truncate(max(1, len(self.ids) - 1)):
+            self.keep()
 
     def reread(self, model: CausalLM, ids: list[int]) -> Tensor:
         """Forget all tokens and read `ids`; returns the picks after the last."""
@@ -213,14 +277,21 @@ class ChatSession(DecodeSession):
             self.sampler.set_token(plain_ids(ids[-1:])[0])
             picked = self.step(model)
             self.ids.append(ids[-1])
-            return picked
-        with autograd.no_grad():
-            return self.sampler.pick(logits)
+        else:
+            with autograd.no_grad():
+                picked = self.sampler.pick(logits)
+        self._keep_if_lost()
+        return picked
 
     def read(self, model: CausalLM, part: list[int]) -> Tensor:
         """Prefill the first tokens of `part` in one step; returns the logits (1, vocab) after."""
         (count,), logits = self.take(model, [part], [len(self.ids)])
+        before = len(self.ids)
         self.ids.extend(part[:count])
+        if self.prefixes is not None and before // self.prefixes.every != (
+            len(self.ids) // self.prefixes.every
+        ):
+            self._keep_if_lost()
         return logits
 
 
@@ -253,9 +324,11 @@ def longest_part(cache: Cache) -> int:
     return CHUNK * (4 if any(isinstance(spec, Latent) for spec in cache.specs) else 1)
 
 
-def shifted(ids: list[int], limit: int) -> list[int]:
-    """The first few tokens and the newest half of the context."""
-    return ids[:KEPT] + ids[-max(1, limit // 2) :] if len(ids) > KEPT + limit // 2 else ids
+def shifted(ids: list[int], limit: int, sinks: int) -> list[int]:
+    """The first `sinks` tokens and the newest half of the context."""
+    half = max(1, limit // 2)
+    sinks = max(0, min(sinks, limit - half - 1))
+    return ids[:sinks] + ids[-half:] if len(ids) > sinks + half else ids
 
 
 def reader(cache: Cache) -> Callable[..., Tensor]:
@@ -293,6 +366,14 @@ def reader(cache: Cache) -> Callable[..., Tensor]:
         return run(model, ids, lengths, {} if pictured is None else {"pictured": pictured})
 
     return read
+
+
+def _checker(cache: Cache) -> Callable[..., Tensor]:
+    def check(model: CausalLM, ids: Tensor, lengths: Tensor | None) -> Tensor:
+        out: Tensor = model(ids, cache, lengths=lengths).float()
+        return out
+
+    return check
 
 
 def _stepper(cache: Cache, sampler: DeviceSampler) -> Callable[..., Tensor]:

@@ -15,15 +15,17 @@ from rushlight.core.backends.readback import Readback
 class Token:
     """One step of generation: a token, the text that it completed, and why it was the last.
 
-    logprob: the logarithm of the token's probability by the model. stopped: "" for a token that is
-    not the last, else "eos", "stop" (a stop text), "length" (max_new_tokens) or
-    "repetition" (an answer about pictures that repeats itself).
+    logprob: the logarithm of the token's probability by the model. top: the likeliest tokens with
+    theirs, as many as the option logprobs says. stopped: "" for a token that is
+    not the last, else "eos", "stop" (a stop text or token), "length" (max_new_tokens)
+    or "repetition" (an answer about pictures that repeats itself).
     """
 
     id: int
     text: str
     logprob: float
     stopped: str = ""
+    top: tuple[tuple[int, float], ...] = ()
 
 
 # Yields tokens and readbacks, and is sent the values of each readback.

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from rushlight.core.io.text.tokenizer import Tokenizer
+from rushlight.models.generation.sampling import Options, ids_of
+from rushlight.models.generation.steps import Token
 
 # A tokenizer puts it in place of bytes that are not yet a whole character.
 UNFINISHED = "\ufffd"
@@ -58,6 +60,39 @@ class Pieces:
         keep = max((_overlap(text, s) for s in self.stops), default=0)
         self.held = text[len(text) - keep :]
         return text[: len(text) - keep], False
+
+
+class Telling:
+    """Makes Tokens of the tokens of one answer: their texts, and why the last is the last.
+
+    prompt: the number of tokens before the answer.
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None, options: Options, prompt: int) -> None:
+        self.pieces = Pieces(tokenizer, options.stops)
+        self.ends = frozenset(ids_of(options.eos_token_id))
+        self.stops = frozenset(options.stop_token_ids)
+        self.most, self.count = options.most(prompt), 0
+
+    def add(
+        self,
+        token: int,
+        logprob: float,
+        top: tuple[tuple[int, float], ...] = (),
+        repeats: bool = False,
+    ) -> Token:
+        """The next token; `repeats` ends the answer. See `Token` for the other arguments."""
+        self.count += 1
+        if token in self.ends or token in self.stops:
+            why = "eos" if token in self.ends else "stop"
+            return Token(token, self.pieces.finish(), logprob, why, top)
+        text, hit = self.pieces.add(token)
+        last = self.count >= self.most
+        if hit or last or repeats:
+            rest = "" if hit else self.pieces.finish()
+            why = "stop" if hit else "repetition" if repeats else "length"
+            return Token(token, text + rest, logprob, why, top)
+        return Token(token, text, logprob, "", top)
 
 
 def _overlap(text: str, stop: str) -> int:

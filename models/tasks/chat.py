@@ -15,7 +15,10 @@ from rushlight.models.tasks.text_generation import SAMPLING, Answer, answer, ref
 
 @dataclass(frozen=True)
 class ChatAnswer(Answer, AnswerParts):
-    """An Answer and its parts: what was said and thought, and which tools are called."""
+    """An Answer and its parts: what was said and thought, and which tools are called.
+
+    Of several answers these are the parts of the first.
+    """
 
 
 def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) -> Run:
@@ -23,7 +26,8 @@ def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) ->
     began = time.perf_counter()
     ids, chosen = prepared(model, messages, options)
     generated = yield from answer(model, ids, chosen, watched, began)
-    parts = model.answer_parts(generated.ids, ids, tools=options["tools"])
+    first = generated.ids[0] if isinstance(generated.text, list) else generated.ids
+    parts = model.answer_parts(first, ids, tools=options["tools"])
     return ChatAnswer(**vars(generated), **vars(parts))
 
 

@@ -57,10 +57,9 @@ def _answered(
 ) -> Run:
     """Generate after a prompt: an answer with its parts and places."""
     generated = yield from answer(model, ids, sampling, watched, began)
-    parts = model.answer_parts(generated.ids, ids, tools=tools)
-    return PictureAnswer(
-        **vars(generated), **vars(parts), places=model.places_in(generated.ids, ids)
-    )
+    first = generated.ids[0] if isinstance(generated.text, list) else generated.ids
+    parts = model.answer_parts(first, ids, tools=tools)
+    return PictureAnswer(**vars(generated), **vars(parts), places=model.places_in(first, ids))
 
 
 def _content(words: Any, pictures: list[Any]) -> list[Any]:

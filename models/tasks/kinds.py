@@ -64,6 +64,10 @@ def _are_ints(value: Any) -> bool:
     return not _is_text(value) and isinstance(value, Collection) and all(map(_is_int, value))
 
 
+def _are_lists(value: Any) -> bool:
+    return not _is_text(value) and isinstance(value, Collection) and all(map(_are_ints, value))
+
+
 def _are_spans(value: Any) -> bool:
     def fits(one: Any) -> bool:
         if isinstance(one, Mapping):
@@ -185,6 +189,19 @@ KINDS: dict[str, Kind] = {
         {"type": "array", "items": {"type": "integer"}},
         "number[]",
         list[int],
+    ),
+    "tokens": Kind(
+        "a token id or a list of them",
+        lambda v: _is_int(v) or _are_ints(v),
+        {"anyOf": [{"type": "integer"}, {"type": "array", "items": {"type": "integer"}}]},
+        "number | number[]",
+        list[int],
+    ),
+    "token_lists": Kind(
+        "a list of lists of token ids",
+        _are_lists,
+        {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}},
+        "number[][]",
     ),
     "spans": Kind(
         "a list of [start, end] or {start, end}",

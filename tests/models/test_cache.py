@@ -334,7 +334,7 @@ def test_generation_is_as_without_a_cache(kind: str, device: str) -> None:
     for _ in range(2):  # the second goes on with what was captured
         rows, options = model._rows(prompts, {"max_new_tokens": 12})
         assert list(blocking(model._run_rows(rows, options))) == []
-        assert [row.pieces.ids for row in rows] == [greedy(model, p, 12) for p in prompts]
+        assert [row.telling.pieces.ids for row in rows] == [greedy(model, p, 12) for p in prompts]
 
 
 @pytest.mark.parametrize("dtype", NARROW)
@@ -360,7 +360,7 @@ def test_generation_with_a_narrow_cache(dtype: str, device: str) -> None:
     assert model._session is session, "the same cache goes on"
     rows, chosen = model._rows([prompt, [4], prompt[:5]], options)
     list(blocking(model._run_rows(rows, chosen)))
-    assert rows[0].pieces.ids == [t.id for t in made]
+    assert rows[0].telling.pieces.ids == [t.id for t in made]
     list(model.tokens(prompt, max_new_tokens=2))
     assert model._session is not session and model._session.cache.dtype is rl.float32
     with pytest.raises(
@@ -378,7 +378,7 @@ def test_a_row_that_ends_leaves_the_others_as_they_are(device: str) -> None:
     assert len({len(row) for row in ended}) > 1
     rows, options = model._rows(prompts, {"max_new_tokens": 25})
     list(blocking(model._run_rows(rows, options)))
-    assert [row.pieces.ids for row in rows] == ended
+    assert [row.telling.pieces.ids for row in rows] == ended
 
 
 def test_a_full_cache_costs_no_op_more(device: str) -> None:

@@ -80,7 +80,7 @@ class Reference:
         few = 0 < o.top_k < order.size
         if few:
             order = order[: o.top_k]
-        weights = np.exp((scores[order] - scores[order[0]]) / o.temperature)
+        weights = np.exp(scores[order] - scores[order[0]])
         weights /= weights.sum()
         if o.top_p < 1:
             # The smallest set that holds top_p: a token stays while those before it hold less.
@@ -89,6 +89,7 @@ class Reference:
         if o.min_p > 0:
             stay = weights >= o.min_p * weights[0]
             order, weights = order[stay], weights[stay]
+        weights = np.exp((scores[order] - scores[order[0]]) / o.temperature)
         if not few:  # the vocabulary is not sorted
             again = np.argsort(order)
             order, weights = order[again], weights[again]

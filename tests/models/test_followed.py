@@ -118,7 +118,6 @@ def test_what_is_not_followed_is_said_once(
         toys.tiny(
             stored={
                 "num_beams": 4,
-                "typical_p": 0.3,
                 "guidance_scale": 1.0,
                 "max_length": 20,
                 "pad_token_id": -1,

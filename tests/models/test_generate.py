@@ -121,7 +121,7 @@ def ids_of(model: Any, prompt: Any, **options: Any) -> list[int]:
         ({"min_p": 2}, ValueError, "min_p is 2"),
         ({"repetition_penalty": 0}, ValueError, "repetition_penalty is 0"),
         ({"frequency_penalty": float("inf")}, ValueError, "frequency_penalty is inf"),
-        ({"presence_penalty": None}, TypeError, "presence_penalty is None"),
+        ({"presence_penalty": "a"}, TypeError, "presence_penalty is 'a'"),
         ({"seed": -1}, ValueError, "seed is -1"),
         ({"stop": ""}, ValueError, "stop is ''"),
         ({"stop": ["a", 3]}, ValueError, "stop is"),
@@ -616,7 +616,7 @@ def batch_ids(m: Any, prompts: list[Any], **options: Any) -> list[list[int]]:
     """The tokens of each row of a batch, without the one that ended it, if one did."""
     rows, chosen = m._rows(prompts, options)
     assert list(blocking(m._run_rows(rows, chosen))) == []
-    return [row.pieces.ids for row in rows]
+    return [row.telling.pieces.ids for row in rows]
 
 
 def test_a_batch_is_captured(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -66,6 +66,9 @@ export interface LoadOptions {
   /** The most tokens of a context, which bounds the memory of a conversation; by default and at
    *  most the model's own. */
   context?: number;
+  /** Bytes of earlier conversations that are kept: one that goes on, or begins alike, is not read
+   *  again. By default only the latest is kept. */
+  prefixCache?: number;
   onProgress?: (progress: LoadProgress | BuildProgress) => void;
   signal?: AbortSignal;
   /** The URL of the hub. */
@@ -229,6 +232,8 @@ export interface GeneratedToken {
   text: string;
   /** Logarithm of the probability that the model gives this token. */
   logprob: number;
+  /** The likeliest tokens with theirs, as many as `logprobs` asks for. */
+  top?: [id: number, logprob: number][];
 }
 
 export interface GenerateStats {
@@ -250,19 +255,78 @@ export interface GenerateOptions {
   topK?: number;
   topP?: number;
   minP?: number;
+  /** Draw from the tokens of usual surprise that sum to this (Meister et al., 2022). */
+  typicalP?: number;
+  /** Draw from logits within so many standard deviations of the largest; 0: from all. */
+  topNSigma?: number;
+  epsilonCutoff?: number;
+  etaCutoff?: number;
+  /** The temperature varies by this much, with the entropy to the power dynatempExponent. */
+  dynatempRange?: number;
+  dynatempExponent?: number;
+  /** How often all but the last of the tokens of at least xtcThreshold are left out. */
+  xtcProbability?: number;
+  xtcThreshold?: number;
+  /** 1 or 2: aim at a surprise of mirostatTau bits, at the rate mirostatEta. */
+  mirostat?: number;
+  mirostatTau?: number;
+  mirostatEta?: number;
+  /** The samplers that run, in their order; by default llama.cpp's. */
+  samplers?: string | string[];
+  /** Whether to draw: with the checkpoint's temperature, or 1. */
+  doSample?: boolean;
   repetitionPenalty?: number;
   frequencyPenalty?: number;
   presencePenalty?: number;
+  /** The penalties count the last so many tokens; -1: all. */
+  penaltyLastN?: number;
+  /** Above 0: lower what would repeat runs of more than dryAllowedLength tokens (DRY). */
+  dryMultiplier?: number;
+  dryBase?: number;
+  dryAllowedLength?: number;
+  dryPenaltyLastN?: number;
+  drySequenceBreakers?: string | string[];
+  noRepeatNgramSize?: number;
   /** Token id -> number added to its logit. */
   logitBias?: Record<number, number>;
   /** Whether each token of the vocabulary is allowed. */
   tokenMask?: boolean[] | Uint8Array;
+  /** Runs of tokens that are not written. */
+  badWordsIds?: number[][];
+  suppressTokens?: number[];
+  beginSuppressTokens?: number[];
+  forcedBosTokenId?: number;
+  forcedEosTokenId?: number | number[];
   seed?: number;
   /** Text that ends the answer and is not part of it. */
   stop?: string | string[];
-  /** What to do when the context is full: "error" (the default), or "shift", which drops the
-   *  oldest tokens. */
-  overflow?: "error" | "shift";
+  /** Tokens that end the answer, besides the checkpoint's. */
+  stopTokenIds?: number[];
+  /** Tokens that end the answer in place of the checkpoint's. */
+  eosTokenId?: number | number[];
+  minNewTokens?: number;
+  /** The fewest and the most tokens of prompt and answer. */
+  minLength?: number;
+  maxLength?: number;
+  /** Tell so many of the likeliest tokens with each token. */
+  logprobs?: number;
+  /** Answers of a prompt, drawn or by beams; `text` of a task's result is then a list. */
+  numReturnSequences?: number;
+  /** Sequences that are continued together: the text comes at the end. */
+  numBeams?: number;
+  numBeamGroups?: number;
+  diversityPenalty?: number;
+  lengthPenalty?: number;
+  earlyStopping?: boolean;
+  /** Above 0, with topK: contrastive search. */
+  penaltyAlpha?: number;
+  /** Guess so many tokens from the text so far; the answer stays the same. */
+  promptLookupNumTokens?: number;
+  numAssistantTokens?: number;
+  /** What to do when the context is full: "error" (the default, also "raise"), or "shift", which
+   *  drops the oldest tokens but for the first `sinks`. */
+  overflow?: "error" | "raise" | "shift";
+  sinks?: number;
   /** How the CPU multiplies quantized weights; by default as given to `load`. */
   linear?: "exact" | "fast";
   /** The dtype of cached keys and values: "float32" (the default), or a smaller one. */

@@ -193,6 +193,7 @@ class Runtime {
   /** @param {ModelSource} source @param {import("./client.d.ts").LoadOptions} [options] */
   async load(source, { hubUrl, signal, onProgress, ...given } = {}) {
     const { device = "cpu", linear = "fast", dtype, format, memoryBudget, context } = given;
+    const { prefixCache } = given;
     if (!DEVICES.includes(device)) {
       const known = DEVICES.join(", ");
       throw new RangeError(`load: device "${device}" is not supported; supported: ${known}`);
@@ -203,10 +204,13 @@ class Runtime {
     if (context !== undefined && !(Number.isInteger(context) && context > 0)) {
       throw new RangeError(`load: context is ${context}; it must be a whole number of tokens`);
     }
+    if (prefixCache !== undefined && !(Number.isInteger(prefixCache) && prefixCache > 0)) {
+      throw new RangeError(`load: prefixCache is ${prefixCache}; it must be a number of bytes`);
+    }
     if (![undefined, "onnx"].includes(format)) {
       throw new RangeError(`load: format "${format}" is not supported; supported: onnx`);
     }
-    const options = { device, dtype, format, memoryBudget, linear, context };
+    const options = { device, dtype, format, memoryBudget, linear, context, prefixCache };
     const where = await resolve(source, hubUrl, this.#base);
     await until(this.ready, signal);
     const made = await this.#link.call("load", [where, options], { signal, onProgress });
@@ -218,7 +222,7 @@ class Runtime {
    *  @returns {Promise<any>} */
   async pipeline(task, source, options = {}) {
     const { device, linear, dtype, format, memoryBudget, context, hubUrl, ...rest } = options;
-    const { signal, onProgress, ...given } = rest;
+    const { signal, onProgress, prefixCache, ...given } = rest;
     if (source instanceof Model) return source.pipeline(task, given);
     await until(this.ready, signal);
     await this.#link.call("task", [0, task]); // refuses an unknown task before anything is loaded

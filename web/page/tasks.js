@@ -2,7 +2,7 @@
 
 /**
  * @typedef {import("./client.d.ts").GeneratedToken} GeneratedToken
- * @typedef {[id: number, text: string, logprob: number]} Row
+ * @typedef {[id: number, text: string, logprob: number, ...likely: number[]]} Row
  * @typedef {{ call(name: string, given: unknown[], options: Listeners): Promise<any> }} Link
  * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void,
  *   onToken?: (token: GeneratedToken) => void, onDone?: (stats: any) => void }} Listeners
@@ -55,16 +55,21 @@ export async function* stream(link, id, task, input, options = {}) {
         await new Promise((resolve) => (wake = () => resolve(undefined)));
         continue;
       }
-      const [token, text, logprob] = rows[next++];
-      onToken?.({ id: token, text, logprob });
+      const [token, text, logprob, ...likely] = rows[next++];
+      onToken?.({ id: token, text, logprob, ...(likely.length && { top: pairs(likely) }) });
       if (text) yield text;
     }
     // Every report arrived before the result.
     const { promptIds, ids, text, linear, ...more } = await answer;
-    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.length, ...more });
+    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.flat().length, ...more });
   } finally {
     control.abort(); // the consumer left the loop: stop the worker
   }
+}
+
+/** Numbers two by two. @param {number[]} numbers @returns {[number, number][]} */
+function pairs(numbers) {
+  return Array.from({ length: numbers.length / 2 }, (_, i) => [numbers[2 * i], numbers[2 * i + 1]]);
 }
 
 /** The rows of a tensor, or the numbers of a tensor with one dim.

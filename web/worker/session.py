@@ -81,12 +81,17 @@ async def place(device: str, budget: float | None) -> dict[str, str]:
 
 
 async def build(
-    builder: Builder, dtype: Any, linear: str, context: int | None = None
+    builder: Builder,
+    dtype: Any,
+    linear: str,
+    context: int | None = None,
+    prefix_cache: int | None = None,
 ) -> dict[str, Any]:
     """Make a model of the files in `builder`; returns its number and its properties.
 
     linear: the mode of products with quantized weights; an option of a task overrides it. context:
-    the most tokens of a conversation, if fewer than the model's own.
+    the most tokens of a conversation, if fewer than the model's own. prefix_cache: bytes of earlier
+    conversations that are kept.
 
     `dtype`: floating weights are converted to it, or the ONNX files are of it. Raises LoadError or
     FormatError for files that are no model.
@@ -98,6 +103,8 @@ async def build(
     builder.tensors.clear()  # otherwise converted or moved tensors would be held twice
     if context is not None and _generates(model):
         model.context_length = min(model.context_length, context)
+    if prefix_cache is not None and _generates(model):
+        model.prefix_cache = rl.models.PrefixCache(int(prefix_cache))
     await builder.device.synchronize_async()
     builder.device.backend.trim()  # the buffers through which blocks came
     number = next(_numbers)
@@ -193,9 +200,9 @@ async def run(
 ) -> tuple[Any, Any]:
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
-    report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
-    token. `breathe` runs between two steps. If it returns True, this raises
-    asyncio.CancelledError.
+    report(stage, done, total) reports progress, report("token", id, text, logprob) a token; where
+    the likeliest tokens are told, their ids and logprobs follow. `breathe` runs between two steps.
+    If it returns True, this raises asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.
@@ -242,7 +249,8 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
                 await model.device.synchronize_async()
                 report(item.stage, item.done, item.total)
             else:
-                report("token", item.id, item.text, item.logprob)
+                likely = [number for pair in item.top for number in pair]
+                report("token", item.id, item.text, item.logprob, *likely)
             if await breathe():
                 raise asyncio.CancelledError
 

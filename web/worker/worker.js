@@ -256,8 +256,8 @@ const api = {
 
   /** @param {MessagePort} port @param {Source} source
    *  @param {{ device: string, dtype?: string | Record<string, string>, format?: string,
-   *    memoryBudget?: number, linear: string, context?: number }} options */
-  load: (port, source, { device, dtype, format, memoryBudget, linear, context }) =>
+   *    memoryBudget?: number, linear: string, context?: number, prefixCache?: number }} options */
+  load: (port, source, { device, dtype, format, memoryBudget, linear, context, prefixCache }) =>
     perform(port, async ({ signal, report }) => {
       const { session } = ready();
       const began = performance.now();
@@ -268,7 +268,7 @@ const api = {
         return [listing, await bring(listing, place.device, { signal, report })];
       });
       try {
-        const made = plain(await session.build(builder, dtype, linear, context));
+        const made = plain(await session.build(builder, dtype, linear, context, prefixCache));
         const seconds = (performance.now() - began) / 1000;
         return { value: { ...made, ...place, name: listing.name, seconds } };
       } finally {

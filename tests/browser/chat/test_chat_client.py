@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.models.tasks.record import camel
 
 pytestmark = pytest.mark.warm_start
 
@@ -94,6 +95,61 @@ def test_a_seed_draws_what_python_draws(page: Any, chain_native: Any) -> None:
     options = {"temperature": 1.0, "top_k": 400, "top_p": 0.99, "min_p": 0.01}
     assert found == ["".join(chain_native.generate("dice", seed=s, **options)) for s in seeds]
     assert len(set(found)) > 2
+
+
+def test_samplers_of_the_host_and_other_ways(page: Any, chain_native: Any) -> None:
+    """They draw what Python draws; beams, guesses and contrastive search wait for no value."""
+    drawn = {"temperature": 1.0, "typical_p": 0.95, "dry_multiplier": 0.5, "xtc_probability": 0.5}
+    asked = [
+        {**drawn, "seed": 3},
+        {"mirostat": 2, "seed": 1},
+        {"num_beams": 2},
+        {"penalty_alpha": 0.4, "top_k": 3},
+        {"prompt_lookup_num_tokens": 3},
+    ]
+    found = page.evaluate(
+        """async (asked) => {
+          const texts = [], top = [];
+          for (const options of asked) {
+            texts.push((await all(m.generate("dice", { ...options, maxNewTokens: 4 }))).join(""));
+          }
+          const onToken = (token) => top.push(token.top);
+          await all(m.generate("dice", { maxNewTokens: 1, logprobs: 2, onToken }));
+          const pipe = await m.pipeline("text-generation");
+          const several = { numReturnSequences: 2, temperature: 1, maxNewTokens: 3, seed: 4 };
+          return [texts, top, await pipe("dice", several)];
+        }""",
+        [{camel(name): value for name, value in options.items()} for options in asked],
+    )
+    native = ["".join(chain_native.generate("dice", max_new_tokens=4, **o)) for o in asked]
+    several = chain_native.generate_batch(
+        ["dice"], num_return_sequences=2, temperature=1.0, max_new_tokens=3, seed=4
+    )
+    assert found[0] == native and found[2] == several
+    top = next(iter(chain_native.tokens("dice", logprobs=2))).top
+    assert [pair[1] for pair in found[1][0]] == pytest.approx([log for _, log in top], abs=1e-4)
+
+
+def test_conversations_take_turns_without_being_read_again(page: Any) -> None:
+    words = " some words before the light" * 4
+    found = page.evaluate(
+        """async (words) => {
+          const two = await rl.load("/models/chain/", { device: m.device, prefixCache: 1 << 24 });
+          const first = [];
+          for (const end of [" a", " b", " a light", " b light"]) {
+            let read;
+            const onProgress = ({ done }) => (read ??= done);
+            await all(two.generate(end.trim()[0] + words + end, { maxNewTokens: 2, onProgress }));
+            first.push(read);
+          }
+          await two.dispose();
+          return first;
+        }""",
+        words,
+    )
+    assert found[0] == 0 and found[2] >= 16 and found[3] >= 16
+    message = attempt(page, "await rl.load('/models/chain/', { prefixCache: 0.5 })")["message"]
+    assert message == "load: prefixCache is 0.5; it must be a number of bytes"
 
 
 def test_tokens_progress_and_counts(page: Any, chain_native: Any) -> None:
