@@ -1,0 +1,78 @@
+"""Every family of sound of the table: features, logits and codes are transformers'."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "sounds"
+_spec = importlib.util.spec_from_file_location("sounds", HERE / "sounds.py")
+assert _spec is not None and _spec.loader is not None
+table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(table)
+
+
+def close(value: Any, expected: Any, tolerance: float = 1e-4) -> None:
+    """Errors are measured by the largest value."""
+    value, expected = (v.numpy() if isinstance(v, rl.Tensor) else v for v in (value, expected))
+    assert value.shape == expected.shape
+    largest = max(1.0, float(np.abs(expected).max()))
+    np.testing.assert_allclose(value / largest, expected / largest, rtol=0, atol=tolerance)
+
+
+def model(row: str, device: str = "cpu", **changes: Any) -> Any:
+    metadata = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
+    config, names = json.loads(metadata["config"]) | changes, json.loads(metadata["names"])
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    files = {"config.json": json.dumps(config).encode()}
+    if "extractor" in metadata:
+        files["preprocessor_config.json"] = metadata["extractor"].encode()
+    return rl.models.assemble(files, tensors, device=device)
+
+
+def golden(row: str) -> dict[str, Any]:
+    return {n: t.numpy() for n, t in load_safetensors(DATA / f"{row}.safetensors").items()}
+
+
+def test_classes_of_a_spectrogram(device: str) -> None:
+    m, expected = model("ast", device), golden("ast")
+    sounds = [table.sound_of(s, 16000)[0] for s in (0.21, 0.6)]
+    given = m.features(sounds)
+    close(given["features"], expected["features"])
+    with rl.no_grad():
+        close(m(**given), expected["out"], 1e-4 if device == "cpu" else 1e-3)
+    (first, *_) = rl.pipeline("audio-classification", m)(sounds[0], top_k=2)
+    assert first["label"] == m.labels[int(expected["out"][0].argmax())]
+    with pytest.raises(
+        ValueError, match=r"features are \(1, 5, 16\); they must be \(batch, 30, 16"
+    ):
+        m(rl.zeros(1, 5, 16, device=device))
+
+
+@pytest.mark.parametrize("name", ["clap", "clap-fused"])
+def test_sounds_and_texts(name: str, device: str) -> None:
+    m, expected = model(name, device), golden(name)
+    seconds = (0.4, 1.7 if name == "clap-fused" else 1.0)
+    given = m.features([table.sound_of(s, 16000)[0] for s in seconds])
+    values, wanted = given["features"].numpy(), expected["features"]
+    close(values[0], wanted[0])
+    close(values[1, :1], wanted[1, :1])  # the pieces of a longer one are drawn there
+    assert given["longer"].numpy().tolist() == [bool(n) for n in expected["longer"]]
+    ids = table.ids_of()
+    inputs = [rl.tensor(a, device=device) for a in (ids, wanted, expected["longer"], ids != 1)]
+    tolerance = 1e-4 if device == "cpu" else 1e-3
+    with rl.no_grad():
+        close(m(*inputs), expected["out"], tolerance)
+        texts = m.encode_text(inputs[0], inputs[3])
+        close(rl.nn.functional.normalize(texts, dim=-1), expected["texts"], tolerance)
+    with pytest.raises(ValueError, match="features are"):
+        m.encode_audio(rl.zeros(1, 2, 5, 16, device=device))
