@@ -49,7 +49,32 @@ _CLAP: dict[str, Any] = {
     },
     "projection_dim": 10,
 }
+_ENCODEC: dict[str, Any] = {
+    "target_bandwidths": [1.0, 2.0, 4.0],
+    "sampling_rate": 8000,
+    "hidden_size": 12,
+    "num_filters": 4,
+    "num_residual_layers": 2,
+    "upsampling_ratios": [5, 4, 2],
+    "codebook_size": 32,
+    "num_lstm_layers": 2,
+}
 ROWS: dict[str, Row] = {
+    "encodec": ("EncodecModel", _ENCODEC),
+    "encodec-chunks": (
+        "EncodecModel",
+        _ENCODEC
+        | {
+            "audio_channels": 2,
+            "normalize": True,
+            "chunk_length_s": 0.1,
+            "overlap": 0.05,
+            "norm_type": "time_group_norm",
+            "use_causal_conv": False,
+            "use_conv_shortcut": False,
+            "num_residual_layers": 1,
+        },
+    ),
     "clap": ("ClapModel", _CLAP),
     "clap-fused": (
         "ClapModel",

@@ -76,3 +76,54 @@ def test_sounds_and_texts(name: str, device: str) -> None:
         close(rl.nn.functional.normalize(texts, dim=-1), expected["texts"], tolerance)
     with pytest.raises(ValueError, match="features are"):
         m.encode_audio(rl.zeros(1, 2, 5, 16, device=device))
+
+
+def test_encodec_codes_and_sound(device: str) -> None:
+    m, expected = model("encodec", device), golden("encodec")
+    sound = rl.tensor(table.sound_of(0.533, 8000)[None], device=device)
+    for i, bandwidth in enumerate((1.0, 2.0, 4.0)):
+        if device == "cpu" or i == 2:
+            codes = m.encode(sound, bandwidth=bandwidth)
+            assert codes.numpy().tolist() == expected[f"codes:{i}"][0].tolist()
+    close(m.decode(codes), expected["out"], 1e-4 if device == "cpu" else 1e-3)
+    assert m.encode(sound[0, 0, :90]).shape == (1, 1, 3)  # the smallest bandwidth
+    with pytest.raises(ValueError, match="bandwidth is 3; it must be one of 1, 2, 4"):
+        m.encode(sound, bandwidth=3)
+    with pytest.raises(ValueError, match=r"audio is \(1, 2, 9\); it must be \(batch, 1, n\)"):
+        m.encode(rl.zeros(1, 2, 9, device=device))
+
+
+def test_encodec_in_chunks_with_their_loudness() -> None:
+    m, expected = model("encodec-chunks"), golden("encodec-chunks")
+    sound = rl.tensor(table.sound_of(0.533, 8000, 2)[None])
+    for i, bandwidth in enumerate((1.0, 2.0, 4.0)):
+        codes = m.encode(sound, bandwidth=bandwidth)
+        assert codes.numpy().tolist() == expected[f"codes:{i}"].tolist()
+    chunks = m.encode_chunks(sound, bandwidth=4.0)
+    close(m.decode_chunks(chunks), expected["out"])
+    loudness = rl.stack([loud.reshape(-1) for _, loud in chunks])
+    filled = codes.shape[-1] - chunks[-1][0].shape[-1]
+    close(m.decode(codes, loudness, filled), expected["out"])
+    close(m(sound, m.codebooks), expected["out"][..., : sound.shape[-1]])
+
+
+def in_parts(coding: Any, x: Any, sizes: tuple[int, ...]) -> Any:
+    """What a coding makes of x in parts of these sizes, and of the rest."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(coding.push(x[..., start : start + size]))
+        start += size
+    parts.append(coding.push(x[..., start:], last=True))
+    assert sum(part.shape[-1] > 0 for part in parts) > 1
+    return rl.cat([part for part in parts if part.shape[-1]], -1)
+
+
+@pytest.mark.parametrize("name", ["encodec"])
+def test_parts_of_sound_give_the_codes_of_the_whole(name: str) -> None:
+    m = model(name)
+    sound = rl.tensor(table.sound_of(1.333, m.rate)[None])
+    codes = m.encode(sound, m.codebooks)
+    sizes = (700, 3, 1500, 4000)
+    assert (in_parts(m.encoding(m.codebooks), sound, sizes).numpy() == codes.numpy()).all()
+    close(in_parts(m.decoding(), codes, (20, 1, 90)), m.decode(codes))
+    close(m(sound, m.codebooks), m.decode(codes)[..., : sound.shape[-1]])

@@ -90,7 +90,21 @@ def _clap(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     return tensors | {"longer": given.is_longer[:, 0].to(torch.int32)}, extractor
 
 
-MAKERS = {"ClapModel": _clap, "ASTForAudioClassification": _ast}
+def _encodec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
+    """Codes of sound of an odd length at each bandwidth, and the sound of them."""
+    c = model.config
+    sound = torch.from_numpy(TABLE.sound_of(0.533, c.sampling_rate, c.audio_channels))[None]
+    tensors = {}
+    for i, bandwidth in enumerate(c.target_bandwidths):
+        coded = model.encode(sound, bandwidth=bandwidth)
+        tensors[f"codes:{i}"] = coded.audio_codes.to(torch.int16)
+    tensors["out"] = model.decode(
+        coded.audio_codes, coded.audio_scales, last_frame_pad_length=coded.last_frame_pad_length
+    ).audio_values
+    return tensors, None
+
+
+MAKERS = {"EncodecModel": _encodec, "ClapModel": _clap, "ASTForAudioClassification": _ast}
 
 
 def main(rows: list[str]) -> None:

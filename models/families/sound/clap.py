@@ -23,6 +23,8 @@ ARCHITECTURES = ("ClapModel",)
 class Config:
     """The keys of config.json."""
 
+    neutral = {"embedding_size": ()}
+
     text_config: Any = None
     audio_config: Any = None
     logit_scale_init_value: float = 1 / 0.07
@@ -52,6 +54,7 @@ class Sounds:
     """The keys of audio_config."""
 
     neutral = {
+        "embedding_size": (),
         "num_classes": (),
         "drop_path_rate": (),
         "num_hidden_layers": (),
