@@ -59,7 +59,37 @@ _ENCODEC: dict[str, Any] = {
     "codebook_size": 32,
     "num_lstm_layers": 2,
 }
+_DAC: dict[str, Any] = {
+    "encoder_hidden_size": 4,
+    "downsampling_ratios": [2, 3, 4],
+    "decoder_hidden_size": 32,
+    "n_codebooks": 3,
+    "codebook_size": 32,
+    "codebook_dim": 4,
+    "sampling_rate": 8000,
+}
+_MIMI: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_filters": 4,
+    "upsampling_ratios": [4, 3, 2],
+    "sampling_rate": 8000,
+    "codebook_size": 16,
+    "codebook_dim": 8,
+    "vector_quantization_hidden_dimension": 8,
+    "num_quantizers": 4,
+    "upsample_groups": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 20,
+    "sliding_window": 9,
+    "attention_bias": True,
+    "num_residual_layers": 2,
+    "use_conv_shortcut": True,
+}
 ROWS: dict[str, Row] = {
+    "mimi": ("MimiModel", _MIMI),
+    "dac": ("DacModel", _DAC),
     "encodec": ("EncodecModel", _ENCODEC),
     "encodec-chunks": (
         "EncodecModel",
@@ -88,7 +118,7 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The parameter `name` of a row: variances are positive, products keep their size."""
     draw = np.random.default_rng(zlib.crc32(name.encode()))
     kind = name.rpartition(".")[2]
-    if kind in ("running_var", "alpha"):
+    if kind in ("running_var", "alpha", "cluster_usage"):
         return draw.uniform(0.5, 1.5, shape).astype(np.float32)
     values = draw.standard_normal(shape).astype(np.float32)
     if len(shape) < 2:
@@ -96,7 +126,8 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         return np.asarray(values * 0.1 + offset, np.float32)
     if kind in ("embed", "embed_sum"):
         return values
-    return values * np.float32(1.2 / math.sqrt(math.prod(shape[1:])))
+    gain = 0.6 if len(shape) == 3 and kind == "weight" else 1.2  # many layers are added up
+    return values * np.float32(gain / math.sqrt(math.prod(shape[1:])))
 
 
 def ids_of() -> npt.NDArray[np.int64]:

@@ -107,6 +107,16 @@ def test_encodec_in_chunks_with_their_loudness() -> None:
     close(m(sound, m.codebooks), expected["out"][..., : sound.shape[-1]])
 
 
+@pytest.mark.parametrize("name", ["dac", "mimi"])
+def test_codes_and_sound(name: str, device: str) -> None:
+    m, expected = model(name, device), golden(name)
+    codes = m.encode(rl.tensor(table.sound_of(0.533, m.rate), device=device))
+    assert codes.numpy().tolist() == expected["codes"].tolist()
+    close(m.decode(codes), expected["out"], 1e-4 if device == "cpu" else 1e-3)
+    with pytest.raises(ValueError, match=f"codebooks is 99; there are 1 to {m.codebooks}"):
+        m.encode(rl.zeros(1, 1, 900, device=device), 99)
+
+
 def in_parts(coding: Any, x: Any, sizes: tuple[int, ...]) -> Any:
     """What a coding makes of x in parts of these sizes, and of the rest."""
     parts, start = [], 0
@@ -118,7 +128,7 @@ def in_parts(coding: Any, x: Any, sizes: tuple[int, ...]) -> Any:
     return rl.cat([part for part in parts if part.shape[-1]], -1)
 
 
-@pytest.mark.parametrize("name", ["encodec"])
+@pytest.mark.parametrize("name", ["encodec", "dac", "mimi"])
 def test_parts_of_sound_give_the_codes_of_the_whole(name: str) -> None:
     m = model(name)
     sound = rl.tensor(table.sound_of(1.333, m.rate)[None])

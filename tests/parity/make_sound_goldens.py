@@ -104,7 +104,21 @@ def _encodec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     return tensors, None
 
 
-MAKERS = {"EncodecModel": _encodec, "ClapModel": _clap, "ASTForAudioClassification": _ast}
+def _codec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
+    """Codes of sound of an odd length, and the sound of them."""
+    sound = torch.from_numpy(TABLE.sound_of(0.533, model.config.sampling_rate))[None]
+    codes = model.encode(sound).audio_codes
+    out = model.decode(audio_codes=codes).audio_values
+    return {"codes": codes.to(torch.int16), "out": out.reshape(1, 1, -1)}, None
+
+
+MAKERS = {
+    "MimiModel": _codec,
+    "DacModel": _codec,
+    "EncodecModel": _encodec,
+    "ClapModel": _clap,
+    "ASTForAudioClassification": _ast,
+}
 
 
 def main(rows: list[str]) -> None:
