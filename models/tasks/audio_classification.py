@@ -53,5 +53,5 @@ TASK = Task(
             choices=FUNCTIONS,
         ),
     ),
-    command=Command("classify-audio", ""),
+    command=Command("classify-audio", "", result="value"),
 )

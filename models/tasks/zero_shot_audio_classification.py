@@ -45,5 +45,5 @@ TASK = Task(
             "A sentence with {} for the label.",
         ),
     ),
-    command=Command("choose-audio", ""),
+    command=Command("choose-audio", "", result="value"),
 )

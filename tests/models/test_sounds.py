@@ -137,3 +137,30 @@ def test_parts_of_sound_give_the_codes_of_the_whole(name: str) -> None:
     assert (in_parts(m.encoding(m.codebooks), sound, sizes).numpy() == codes.numpy()).all()
     close(in_parts(m.decoding(), codes, (20, 1, 90)), m.decode(codes))
     close(m(sound, m.codebooks), m.decode(codes)[..., : sound.shape[-1]])
+
+
+@pytest.mark.parametrize("name", ["dac", "encodec-chunks"])
+def test_a_recording_goes_through_a_codec(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rushlight.models.tasks.audio_to_audio.SECONDS", 0.5)
+    m = model(name)
+    pipe, rate = rl.pipeline("audio-to-audio", m), m.rate
+    sound = table.sound_of(1.3, rate, m.channels)
+    result = pipe({"samples": sound, "rate": rate})
+    with rl.no_grad():
+        whole = m(rl.tensor(sound[None]), m.codebooks).numpy()[0]
+    close(np.atleast_2d(result["audio"])[:, : whole.shape[1]], whole)
+    facts = {n: v for n, v in result.items() if n != "audio"}
+    assert facts == {
+        "sampling_rate": rate,
+        "channels": m.channels,
+        "duration": pytest.approx(1.3, abs=1e-3),
+        "bandwidth": pytest.approx(m.bandwidth(m.codebooks), abs=1e-3),
+        "codebooks": m.codebooks,
+    }
+    rl.audio.save(tmp_path / "a.wav", sound, 2 * rate)  # faster, so resampled
+    again = pipe(tmp_path / "a.wav", codebooks=1)
+    assert again["audio"].shape[-1] == -(-sound.shape[1] // 2) and again["codebooks"] == 1
+    with pytest.raises(ValueError, match="bandwidth is 7; it must be one of"):
+        pipe(sound[0], bandwidth=7.0)

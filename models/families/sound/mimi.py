@@ -116,5 +116,6 @@ FAMILY = Family(
     architectures=ARCHITECTURES,
     config=Config,
     build=build,
+    refused=("encoder_config", "decoder_config"),
     unused=without(("initialized",)),
 )

@@ -113,14 +113,12 @@ class DacDecoder(nn.Module):
         self.block = nn.ModuleList([_Up(width >> i, stride) for i, stride in enumerate(strides)])
         width >>= len(strides)
         self.snake1, self.conv2 = Snake(width), nn.Conv1d(width, 1, 7, padding=3)
-        self.bounded = bounded
 
     def forward(self, x: Tensor) -> Tensor:
         x = self.conv1(x)
         for block in self.block:
             x = block(x)
-        out: Tensor = self.conv2(self.snake1(x))
-        return out.tanh() if self.bounded else out
+        return self.conv2(self.snake1(x)).tanh()  # type: ignore[no-any-return]
 
 
 class _Book(nn.Module):

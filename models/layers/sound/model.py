@@ -27,7 +27,7 @@ class SoundModel(Model):
         self.problem = small_json(files, "config.json").get("problem_type")
 
     def features(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
-        """What `forward` takes of recordings, each samples (n,) at `rate`, which are read by slices."""
+        """What `forward` takes of recordings: samples (n,) at `rate`, which are read by slices."""
         raise NotImplementedError
 
     def forward(self, features: Tensor) -> Tensor:
