@@ -87,7 +87,37 @@ _MIMI: dict[str, Any] = {
     "num_residual_layers": 2,
     "use_conv_shortcut": True,
 }
+_MUSICGEN: dict[str, Any] = {
+    "text_encoder": {
+        "model_type": "t5",
+        "vocab_size": 31,
+        "d_model": 12,
+        "d_kv": 4,
+        "d_ff": 16,
+        "num_layers": 2,
+        "num_heads": 3,
+    },
+    "audio_encoder": {
+        "model_type": "encodec",
+        **_ENCODEC,
+        "target_bandwidths": [4.0],
+        "num_residual_layers": 1,
+        "use_causal_conv": False,
+    },
+    "decoder": {
+        "model_type": "musicgen_decoder",
+        "vocab_size": 32,
+        "pad_token_id": 32,
+        "bos_token_id": 32,
+        "num_hidden_layers": 2,
+        "ffn_dim": 20,
+        "num_attention_heads": 4,
+        "hidden_size": 16,
+        "num_codebooks": 4,
+    },
+}
 ROWS: dict[str, Row] = {
+    "musicgen": ("MusicgenForConditionalGeneration", _MUSICGEN),
     "mimi": ("MimiModel", _MIMI),
     "dac": ("DacModel", _DAC),
     "encodec": ("EncodecModel", _ENCODEC),
@@ -136,6 +166,11 @@ def ids_of() -> npt.NDArray[np.int64]:
     for row, length in enumerate((6, 3, 5)):
         ids[row, length:] = 1
     return ids
+
+
+def codes_of(batch: int, books: int, n: int, size: int) -> npt.NDArray[np.int64]:
+    """Codes (batch, books, n) below `size`."""
+    return np.random.default_rng(8).integers(0, size, (batch, books, n))
 
 
 def sound_of(seconds: float, rate: int, channels: int = 1) -> npt.NDArray[np.float32]:

@@ -12,6 +12,8 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.speech.composing import compose
+from rushlight.models.tasks.pipeline import parts
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "sounds"
@@ -164,3 +166,38 @@ def test_a_recording_goes_through_a_codec(
     assert again["audio"].shape[-1] == -(-sound.shape[1] // 2) and again["codebooks"] == 1
     with pytest.raises(ValueError, match="bandwidth is 7; it must be one of"):
         pipe(sound[0], bandwidth=7.0)
+
+
+def finished(steps: Any) -> Any:
+    """The result of a run."""
+    steps = parts(steps)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            return end.value
+
+
+def test_music_of_a_text(device: str) -> None:
+    m, expected = model("musicgen", device), golden("musicgen")
+    tolerance = 1e-4 if device == "cpu" else 1e-3
+    ids = table.ids_of()
+    codes = table.codes_of(3, 4, 5, 32)
+    inputs = [rl.tensor(a, device=device) for a in (ids, codes, ids != 1)]
+    with rl.no_grad():
+        close(m(*inputs), expected["out"], tolerance)
+        held = m.remembered(m.read(inputs[0], inputs[2]))
+        first = m.step(inputs[1][:, :, :3], held, inputs[2])
+        rest = m.step(inputs[1][:, :, 3:], held, inputs[2])
+        close(rl.cat([first, rest], 2), expected["out"], tolerance)
+    options = {"guidance_scale": 3.0, "do_sample": False, "seed": 0}
+    given = [rl.tensor(a[:2], device=device) for a in (ids, ids != 1)]
+    composed = finished(compose(m, *given, 10, options))
+    assert composed.shape == (2, 4, 10)
+    close(m.sound(rl.tensor(composed, device=device)), expected["sound"], tolerance)
+    drawn = options | {"guidance_scale": 1.0, "do_sample": True, "temperature": 1.0, "top_k": 1}
+    likeliest = options | {"guidance_scale": 1.0}
+    runs = [finished(compose(m, *given, 2, chosen)) for chosen in (drawn, likeliest)]
+    assert (runs[0] == runs[1]).all()
+    with pytest.raises(ValueError, match=r"codes are \(1, 3, 2\); they must be \(batch, 4, n\)"):
+        m.step(rl.zeros(1, 3, 2, device=device).long(), held)

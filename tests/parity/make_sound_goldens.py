@@ -32,6 +32,7 @@ def made(kind: str, settings: dict[str, Any]) -> tuple[Any, dict[str, Any], dict
 
     cls = getattr(transformers, kind)
     config = cls.config_class(**settings, architectures=[kind])
+    torch.manual_seed(0)
     with tempfile.TemporaryDirectory() as folder:
         cls(config).save_pretrained(folder)
         file = Path(folder) / "model.safetensors"
@@ -112,7 +113,30 @@ def _codec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     return {"codes": codes.to(torch.int16), "out": out.reshape(1, 1, -1)}, None
 
 
+def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
+    """Logits of codes that are delayed, and the sound that is composed greedily, with guidance."""
+    ids = torch.from_numpy(TABLE.ids_of())
+    mask, c = (ids != 1).long(), model.config.decoder
+    codes = torch.from_numpy(TABLE.codes_of(len(ids), c.num_codebooks, 5, c.vocab_size))
+    out = model(
+        input_ids=ids, attention_mask=mask, decoder_input_ids=codes.reshape(-1, codes.shape[-1])
+    ).logits
+    model.generation_config.pad_token_id = c.pad_token_id
+    model.generation_config.decoder_start_token_id = c.pad_token_id
+    model.generation_config.bos_token_id = c.pad_token_id
+    sound = model.generate(
+        input_ids=ids[:2],
+        attention_mask=mask[:2],
+        do_sample=False,
+        guidance_scale=3.0,
+        max_new_tokens=13,
+    )
+    return {"out": out.reshape(*codes.shape, -1), "sound": sound}, None
+
+
 MAKERS = {
+    "MusicgenForConditionalGeneration": _musicgen,
+    
     "MimiModel": _codec,
     "DacModel": _codec,
     "EncodecModel": _encodec,
