@@ -12,6 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.families import families
 from rushlight.models.speech.composing import compose
 from rushlight.models.tasks.pipeline import parts
 
@@ -43,6 +44,36 @@ def model(row: str, device: str = "cpu", **changes: Any) -> Any:
 
 def golden(row: str) -> dict[str, Any]:
     return {n: t.numpy() for n, t in load_safetensors(DATA / f"{row}.safetensors").items()}
+
+
+def result_of(m: Any, row: str, expected: dict[str, Any]) -> Any:
+    """What a row's golden "out" is: logits of its inputs, or the sound of its codes."""
+    ids = table.ids_of()
+    if row == "ast":
+        given = [expected["features"]]
+    elif row.startswith("clap"):
+        given = [ids, expected["features"], expected["longer"], ids != 1]
+    elif row == "musicgen":
+        given = [ids, table.codes_of(3, 4, 5, 32), ids != 1]
+    elif row == "encodec-chunks":
+        sound = rl.tensor(table.sound_of(0.533, 8000, 2)[None], device=m.device)
+        return m.decode_chunks(m.encode_chunks(sound, m.codebooks))
+    else:
+        codes = expected["codes"] if "codes" in expected else expected["codes:2"][0]
+        return m.decode(rl.tensor(codes.astype(np.int64), device=m.device))
+    return m(*(rl.tensor(a, device=m.device) for a in given))
+
+
+def test_every_family_has_a_row() -> None:
+    """Those with real weights are in test_voices_and_pitch.py."""
+    room = "rushlight.models.families.sound."
+    modules = {kind: m for kind, m in families().items() if m.startswith(room)}
+    configs = [open_tables(DATA / f"{row}.safetensors")[0][1].metadata for row in table.ROWS]
+    rows = {json.loads(found["config"])["model_type"] for found in configs}
+    others = {f"{room}{name}" for name in ("crepe", "resemblyzer")}
+    assert {m for kind, m in modules.items() if kind in rows} | others == set(modules.values())
+    sizes = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
+    assert set(sizes) == set(table.ROWS) and max(sizes.values()) <= 50 << 10
 
 
 def test_classes_of_a_spectrogram(device: str) -> None:
