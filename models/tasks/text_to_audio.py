@@ -64,7 +64,7 @@ TASK = Task(
     run=run,
     options=(
         Option("seconds", "float", 8.0, "How long it is."),
-        Option("guidance_scale", "float", 3.0, "How closely it follows the text; 1 for not at all."),
+        Option("guidance_scale", "float", 3.0, "How closely it follows the text; 1: unguided."),
         Option("do_sample", "bool", True, "Draw codes, in place of the likeliest.", off="greedy"),
         Option("temperature", "float", 1.0, "Above 1 for more variety, below for less."),
         Option("top_k", "int", 250, "Codes that are drawn from, the likeliest.", least=1),

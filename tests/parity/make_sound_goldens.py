@@ -136,7 +136,6 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
 
 MAKERS = {
     "MusicgenForConditionalGeneration": _musicgen,
-    
     "MimiModel": _codec,
     "DacModel": _codec,
     "EncodecModel": _encodec,

@@ -8,8 +8,8 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.config_schema import choose, read_config
+from rushlight.models.families import family_of
 from rushlight.models.families.family import Family
-from rushlight.models.families.seq2seq import t5
 from rushlight.models.families.sound import encodec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.seq2seq.text_encoder import TextEncoder
@@ -61,6 +61,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> MusicModel:
     choose("text_encoder.model_type", kind, ("t5",))
     audio_config = _part(config, "audio_encoder", "encodec")
     choose("audio_encoder.model_type", audio_config["model_type"], ("encodec",))
+    t5 = family_of("t5", "config.json: text_encoder.model_type")
     text = t5.build(text_config | {"architectures": ["T5EncoderModel"]}, [])
     audio = encodec.build(audio_config, [])
     assert isinstance(text, TextEncoder) and isinstance(audio, EncodecModel)

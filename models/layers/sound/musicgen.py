@@ -1,4 +1,4 @@
-"""MusicGen's model: a decoder of several codes a frame that reads a text's states, and its codec."""
+"""MusicGen's model: a decoder of several codes a frame that reads a text, and its codec."""
 
 from __future__ import annotations
 
@@ -83,9 +83,7 @@ class MusicModel(Model):
     """
 
     @nn.layers_on("meta")
-    def __init__(
-        self, config: Any, inner: Any, text: TextEncoder, audio: EncodecModel
-    ) -> None:
+    def __init__(self, config: Any, inner: Any, text: TextEncoder, audio: EncodecModel) -> None:
         """inner: config.json's decoder."""
         c = inner
         self.config, self.inner, self.text_encoder, self.audio_encoder = config, c, text, audio
@@ -96,14 +94,14 @@ class MusicModel(Model):
         layers = [_Layer(c) for _ in range(c.num_hidden_layers)]
         put(self, f"{base}.layers", nn.ModuleList(layers))
         put(self, f"{base}.layer_norm", nn.LayerNorm(c.hidden_size))
-        heads = [
-            nn.Linear(c.hidden_size, c.vocab_size, bias=False) for _ in range(c.num_codebooks)
-        ]
+        heads = [nn.Linear(c.hidden_size, c.vocab_size, bias=False) for _ in range(c.num_codebooks)]
         put(self, "decoder.lm_heads", nn.ModuleList(heads))
         self.projects = text.width != c.hidden_size
         if self.projects:
             self.enc_to_dec_proj = nn.Linear(text.width, c.hidden_size)
-        self.duplicates = {f"text_encoder.{n}": f"text_encoder.{of}" for n, of in text.duplicates.items()}
+        self.duplicates = {
+            f"text_encoder.{n}": f"text_encoder.{of}" for n, of in text.duplicates.items()
+        }
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer."""
