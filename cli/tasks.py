@@ -15,6 +15,7 @@ import typer
 from rushlight.cli import show
 from rushlight.cli.commands import Json, Model, check_device, fetched
 from rushlight.cli.listen import listen
+from rushlight.cli.sounds import flags_of, heard
 from rushlight.cli.talk import talk
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ def _command(task: Task) -> Callable[..., None]:
         **_option_flags(task.options, defaults),
     }
     talks = task.input.kind == "messages"
-    if not talks and task.input.kind != "audio":
+    if not talks and task.input.kind not in ("audio", "recordings"):
         flags["as_json"] = (Json, False)
 
     def run(**given: Any) -> None:
@@ -76,6 +77,8 @@ def _command(task: Task) -> Callable[..., None]:
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"], given["image"] or [])
+        elif task.command is not None and task.command.result != "transcript":
+            heard(task, given, lambda: _ready(task, given, options)[0])
         elif task.input.kind == "audio":
             listen(task, given, lambda: _ready(task, given, options)[0])
         else:
@@ -96,6 +99,8 @@ def _input_flags(task: Task) -> dict[str, Flag]:
     from rushlight.models.tasks.kinds import KINDS
 
     name, help = task.input.name, task.input.help
+    if task.command is not None and task.command.result != "transcript":
+        return flags_of(task)
     if fields := KINDS[task.input.kind].fields:
         return {
             field: (Annotated[str, typer.Option(help=f"The {field}.")], _REQUIRED)

@@ -32,7 +32,7 @@ SCRIPT = "float64 script"  # beside the goldens, written from the published arch
 REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model2vec": SCRIPT,
               "static_embedding": SCRIPT, "rwkv5": "rwkv", "rwkv6": "rwkv", "rwkv7": "rwkv",
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
-              "silero_vad": "onnxruntime",
+              "silero_vad": "onnxruntime", "resemblyzer": "resemblyzer", "crepe": "torchcrepe",
               "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr",
               "mtcnn": "facenet-pytorch"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
@@ -179,6 +179,18 @@ def captions(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float
         yield kind, "transformers", _off(logits[:, :, ::5], golden["logits"])
 
 
+def sounds(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of sounds.py: logits, or the sound of codes."""
+    if only and not any(".sound." in families()[kind] for kind in only):
+        return
+    tests = _module("test_sounds")
+    for row in tests.table.ROWS:
+        model, golden = tests.model(row, device), tests.golden(row)
+        with rl.no_grad():
+            result = tests.result_of(model, row, golden)
+        yield model.config.model_type, "transformers", _off(result, rl.tensor(golden["out"]))
+
+
 def write(table: dict[str, dict[str, Any]]) -> None:
     """The file and the page."""
     lines = ["# Written by tools/measure_families.py: references, and errors beside them.\n"]
@@ -217,7 +229,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images, series, pictures, captions):
+        for read in (texts, images, series, pictures, captions, sounds):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue

@@ -125,10 +125,16 @@ class AudioFile:
     count: int
     _frame: int  # bytes of a sample of all channels
 
-    def read(self, start: int, stop: int) -> Values:
+    @property
+    def channels(self) -> int:
+        """The number of channels."""
+        return self._values(0, 1).shape[1]
+
+    def read(self, start: int, stop: int, channel: int | None = None) -> Values:
         """Samples start to stop, (n,) float32: fewer where the file ends.
 
-        FormatError where the file cannot be read there.
+        channel: only that one, in place of the mean of all. FormatError where the file cannot be
+        read there.
         """
         start, stop = max(0, start), min(stop, self.count)
         samples = np.empty(max(0, stop - start), np.float32)
@@ -138,7 +144,10 @@ class AudioFile:
             target = samples[begin - start : begin - start + step]
             if len(values) != len(target):
                 raise FormatError(f"{self.name} has changed: it ends after {begin + len(values)}")
-            mixed = values[:, 0] if values.shape[1] == 1 else values.mean(1, dtype=np.float32)
+            if channel is not None or values.shape[1] == 1:
+                mixed = values[:, channel or 0].copy()
+            else:
+                mixed = values.mean(1, dtype=np.float32)
             np.nan_to_num(mixed, nan=0.0, posinf=0.0, neginf=0.0, copy=False)
             target[:] = mixed
         return samples

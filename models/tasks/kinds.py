@@ -273,6 +273,13 @@ KINDS: dict[str, Kind] = {
         "Float32Array | { samples: Float32Array, rate: number }",
         str,
     ),
+    "recordings": Kind(
+        "a list of recordings: files, their bytes, samples, or {samples, rate}",
+        lambda v: isinstance(v, list | tuple) and all(is_audio(x) for x in v),
+        {"type": "array", "items": {"type": "object"}},
+        "(Float32Array | { samples: Float32Array, rate: number })[]",
+        list[str],
+    ),
     "images": Kind(
         "an image or a list of images: files, their bytes, pixels",
         are_images,

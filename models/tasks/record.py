@@ -81,13 +81,15 @@ class Input:
 class Command:
     """A task's verb on the command line, with its model, and defaults and help that differ.
 
-    model: "" if there is none to start with, so that the caller must name one.
+    model: "" if there is none to start with, so that the caller must name one. result: what a task
+    over recordings writes: a "transcript", a "value", or a "sound".
     """
 
     verb: str
     model: str
     defaults: Mapping[str, Any] = field(default_factory=dict)
     help: str = ""
+    result: str = "transcript"
 
 
 @dataclass(frozen=True)

@@ -74,9 +74,10 @@ def golden(row: str) -> tuple[Array, Array]:
 def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     rows = {metadata(row)[0]["model_type"] for row in table.ROWS}
     modules = {module for kind, module in families().items() if kind in rows}
-    # Images, pictures with texts, time series and voice activity have tables of their own.
+    # Images, pictures with texts, time series, sounds and voice activity have tables of their own.
     room = "rushlight.models.families."
-    elsewhere = (f"{room}vision.", f"{room}series.", f"{room}multimodal.", ELSEWHERE)
+    others = ("vision", "series", "multimodal", "sound")
+    elsewhere = (*(f"{room}{name}." for name in others), ELSEWHERE)
     wanted = {m for m in families().values() if not m.startswith(elsewhere)}
     assert modules == wanted, "python tools/new_family.py MODEL_TYPE writes a family's row"
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
@@ -127,7 +128,8 @@ def test_references_and_errors_are_those_of_all_families() -> None:
         for kind in without
         if families()[kind] in {families()[k] for k in figures.keys() - without}
     }
-    assert without - kin == {"craft_crnn", "mtcnn", "silero_vad", "u2net", "yolov3"}
+    others = {"craft_crnn", "crepe", "mtcnn", "resemblyzer", "silero_vad", "u2net", "yolov3"}
+    assert without - kin == others
     for kind in figures.keys() - without:
         assert figures[kind]["cpu"] <= 1e-4 and figures[kind]["webgpu"] <= 1e-3, kind
 

@@ -460,6 +460,54 @@ export interface Tasks {
     };
     output: any;
   };
+  "audio-classification": {
+    input: Recording;
+    options: CallOptions & { topK?: number; functionToApply?: "softmax" | "sigmoid" | "none" };
+    output: { label: string; score: number }[];
+  };
+  "zero-shot-audio-classification": {
+    input: Recording;
+    options: CallOptions & { candidateLabels: string | string[]; hypothesisTemplate?: string };
+    output: { label: string; score: number }[];
+  };
+  /** bandwidth: thousands of bits a second. */
+  "audio-to-audio": {
+    input: Recording;
+    options: CallOptions & { bandwidth?: number; codebooks?: number };
+    output: CodedSound & { bandwidth: number; codebooks: number };
+  };
+  "text-to-audio": {
+    input: string;
+    options: CallOptions & {
+      seconds?: number;
+      guidanceScale?: number;
+      doSample?: boolean;
+      temperature?: number;
+      topK?: number;
+      seed?: number;
+    };
+    output: CodedSound;
+  };
+  /** similarity and same: of the second recording, or lists where there are more. */
+  "speaker-verification": {
+    input: Recording[];
+    options: CallOptions & { threshold?: number };
+    output: {
+      similarity: number | number[];
+      same: boolean | boolean[];
+      embeddings: number[][];
+    };
+  };
+  "pitch-estimation": {
+    input: Recording;
+    options: CallOptions & {
+      step?: number;
+      lowest?: number;
+      highest?: number;
+      decoder?: "viterbi" | "argmax" | "weighted";
+    };
+    output: { duration: number; step: number; pitch: number[]; periodicity: number[] };
+  };
   "text-ranking": {
     input: string | string[];
     options: CallOptions & {
@@ -472,6 +520,18 @@ export interface Tasks {
     output: { corpusId: number; score: number; text?: string }[];
   };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
+}
+
+/** Samples at a rate; alone they have the model's. */
+export type Recording = Float32Array | { samples: Float32Array; rate: number };
+
+/** Samples in [-1, 1]: those of one channel after those of another. */
+export interface CodedSound {
+  audio: Float32Array<ArrayBuffer>;
+  samplingRate: number;
+  channels: number;
+  /** Seconds. */
+  duration: number;
 }
 
 /** One vector for one text, a list of vectors for a list of texts. */

@@ -203,7 +203,7 @@ class Layer(nn.Module):
         return apart.reshape(rows * columns, n * n)
 
 
-class _Merging(nn.Module):
+class PatchMerging(nn.Module):
     """Four neighbours become one: (batch, height, width, n) to (.., height / 2, width / 2, 2n)."""
 
     def __init__(self, width: int, second: bool) -> None:
@@ -247,7 +247,7 @@ class Swin(ImageModel):
             layers = [Layer(spec, stage, j % 2 == 1) for j in range(stage.layers)]
             put(self, f"{path}.blocks", nn.ModuleList(layers))
             if i + 1 < len(spec.stages):
-                put(self, f"{path}.downsample", _Merging(stage.width, spec.second))
+                put(self, f"{path}.downsample", PatchMerging(stage.width, spec.second))
         last = spec.stages[-1].width
         if spec.last:
             put(self, f"{base}layernorm", nn.LayerNorm(last, spec.eps))

@@ -1,0 +1,1 @@
+"""Families of sound: classes of it, codecs, voices compared, pitch, and music."""

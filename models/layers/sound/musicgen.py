@@ -1,0 +1,183 @@
+"""MusicGen's model: a decoder of several codes a frame that reads a text, and its codec."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from rushlight.core import nn, ops
+from rushlight.core.functional.joining import stack
+from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
+from rushlight.models.layers.seq2seq.text_encoder import TextEncoder
+from rushlight.models.layers.sound.encodec import EncodecModel
+from rushlight.models.model import Model
+from rushlight.models.small_files import find_tokenizer
+
+Held = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
+
+
+class _Attention(nn.Module):
+    """Attention of frames to those before them, or to a text."""
+
+    def __init__(self, width: int, heads: int) -> None:
+        self.heads = heads
+        for name in ("k_proj", "v_proj", "q_proj", "out_proj"):
+            setattr(self, name, nn.Linear(width, width, bias=False))
+
+    def _split(self, x: Tensor) -> Tensor:
+        return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
+
+    def remember(self, x: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values (batch, heads, n, size) of x (batch, n, width)."""
+        return self._split(self.k_proj(x)), self._split(self.v_proj(x))
+
+    def forward(self, x: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None) -> Tensor:
+        y = scaled_dot_product_attention(self._split(self.q_proj(x)), keys, values, attn_mask=mask)
+        out: Tensor = self.out_proj(y.transpose(1, 2).reshape(*x.shape))
+        return out
+
+
+class _Layer(nn.Module):
+    """Attention to frames, to the text, and an MLP; each after a norm."""
+
+    def __init__(self, c: Any) -> None:
+        width = c.hidden_size
+        self.self_attn = _Attention(width, c.num_attention_heads)
+        self.encoder_attn = _Attention(width, c.num_attention_heads)
+        self.fc1 = nn.Linear(width, c.ffn_dim, bias=False)
+        self.fc2 = nn.Linear(c.ffn_dim, width, bias=False)
+        self.act = ACTIVATIONS[c.activation_function]
+        for name in ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"):
+            setattr(self, name, nn.LayerNorm(width))
+
+    def forward(
+        self, x: Tensor, held: Held, place: str, masks: tuple[Tensor | None, Tensor | None]
+    ) -> Tensor:
+        """masks: of the frames and of the text."""
+        y = self.self_attn_layer_norm(x)
+        keys, values = self.self_attn.remember(y)
+        if place in held:
+            keys, values = cat([held[place][0], keys], 2), cat([held[place][1], values], 2)
+        held[place] = keys, values
+        x = x + self.self_attn(y, keys, values, masks[0])
+        text = held[f"text:{place}"]
+        x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), *text, masks[1])
+        y = self.fc2(self.act(self.fc1(self.final_layer_norm(x))))
+        return x + y
+
+
+class MusicModel(Model):
+    """Codes (batch, codebooks, n) and a text -> logits (batch, codebooks, n, codes) of the next.
+
+    `compose` makes codes of texts, and `sound` makes sound of codes. Codebook k of a frame is made
+    k steps after its first (Copet et al., 2023).
+    """
+
+    @nn.layers_on("meta")
+    def __init__(self, config: Any, inner: Any, text: TextEncoder, audio: EncodecModel) -> None:
+        """inner: config.json's decoder."""
+        c = inner
+        self.config, self.inner, self.text_encoder, self.audio_encoder = config, c, text, audio
+        self.rate, self.channels = audio.rate, c.audio_channels
+        base = "decoder.model.decoder"
+        books = [nn.Embedding(c.vocab_size + 1, c.hidden_size) for _ in range(c.num_codebooks)]
+        put(self, f"{base}.embed_tokens", nn.ModuleList(books))
+        layers = [_Layer(c) for _ in range(c.num_hidden_layers)]
+        put(self, f"{base}.layers", nn.ModuleList(layers))
+        put(self, f"{base}.layer_norm", nn.LayerNorm(c.hidden_size))
+        heads = [nn.Linear(c.hidden_size, c.vocab_size, bias=False) for _ in range(c.num_codebooks)]
+        put(self, "decoder.lm_heads", nn.ModuleList(heads))
+        self.projects = text.width != c.hidden_size
+        if self.projects:
+            self.enc_to_dec_proj = nn.Linear(text.width, c.hidden_size)
+        self.duplicates = {
+            f"text_encoder.{n}": f"text_encoder.{of}" for n, of in text.duplicates.items()
+        }
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer."""
+        self.tokenizer = find_tokenizer(files)
+
+    @property
+    def delay(self) -> int:
+        """How many steps after a frame's first code its last one is made, and one."""
+        return int(self.inner.num_codebooks) // self.channels
+
+    def read(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
+        """The states (batch, length, width) of texts' token ids (batch, length), as layers read
+        them; mask (batch, length): false or zero for padding, whose states are zero.
+        """
+        states = self.text_encoder(ids, mask)
+        states = self.enc_to_dec_proj(states) if self.projects else states
+        return states if mask is None else states * (mask != 0).unsqueeze(-1).to(states.dtype)
+
+    def remembered(self, states: Tensor) -> Held:
+        """What `step` holds before the first codes: the text's keys and values in each layer."""
+        layers = self.get_submodule("decoder.model.decoder.layers")
+        return {
+            f"text:{i}": layer.encoder_attn.remember(states)
+            for i, layer in enumerate(layers.children())
+        }
+
+    def step(self, codes: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
+        """Logits (batch, codebooks, n, codes) after further codes (batch, codebooks, n).
+
+        held: what `remembered` made, to which these codes are added. mask (batch, length): of the
+        text. ValueError for another number of codebooks.
+        """
+        c, net = self.inner, self.get_submodule("decoder.model.decoder")
+        if codes.ndim != 3 or codes.shape[1] != c.num_codebooks or not codes.shape[2]:
+            raise ValueError(
+                f"{self.config.model_type}: codes are {codes.shape}; they must be (batch, "
+                f"{c.num_codebooks}, n)"
+            )
+        start, n = (held["0"][0].shape[2] if "0" in held else 0), codes.shape[2]
+        tables = list(net.embed_tokens.children())
+        x = tables[0](codes[:, 0])
+        for i in range(1, c.num_codebooks):
+            x = x + tables[i](codes[:, i])
+        x = x + tensor(waves(start, n, c.hidden_size), device=x.device).to(x.dtype)
+        before = None
+        if n > 1:
+            at = ops.arange(start, start + n, device=x.device).unsqueeze(1)
+            before = at >= ops.arange(start + n, device=x.device)
+        text = None if mask is None else (mask != 0)[:, None, None, :]
+        for i, layer in enumerate(net.layers.children()):
+            x = layer(x, held, str(i), (before, text))
+        x = net.layer_norm(x)
+        heads = self.get_submodule("decoder.lm_heads").children()
+        return stack([head(x) for head in heads], 1)
+
+    def forward(self, ids: Tensor, codes: Tensor, attention_mask: Tensor | None = None) -> Tensor:
+        """Logits (batch, codebooks, n, codes) of texts' ids (batch, length) and codes so far.
+
+        `codes` are (batch, codebooks, n), delayed; attention_mask (batch, length): of the text.
+        ValueError as of `step`.
+        """
+        held = self.remembered(self.read(ids, attention_mask))
+        return self.step(codes, held, attention_mask)
+
+    def sound(self, codes: Tensor) -> Tensor:
+        """Sound (batch, channels, n) of codes (batch, codebooks, frames), without delays."""
+        if self.channels == 1:
+            return self.audio_encoder.decode(codes)
+        sides = [self.audio_encoder.decode(codes[:, i :: self.channels]) for i in range(2)]
+        return cat(sides, 1)
+
+
+def waves(start: int, n: int, width: int) -> npt.NDArray[np.float32]:
+    """Positions start to start + n - 1 as cosines, then sines (Vaswani et al., 2017)."""
+    half = width // 2
+    steps = np.exp(np.arange(half, dtype=np.float32) * np.float32(-math.log(10000) / (half - 1)))
+    angles = np.arange(start, start + n, dtype=np.float32)[:, None] * steps
+    rows = np.concatenate([np.cos(angles), np.sin(angles)], 1)
+    return np.pad(rows, ((0, 0), (0, width - 2 * half)))
