@@ -13,7 +13,7 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.layers.speech.letters import Letter
 from rushlight.models.layers.speech.samples import RATE
-from rushlight.models.speech.split_windows import Samples, WindowTranscriber, padded
+from rushlight.models.speech.split_windows import Samples, WindowTranscriber
 from rushlight.models.tasks.record import Run
 
 PAUSE = 0.7  # seconds between words that end a segment
@@ -40,9 +40,8 @@ class CTCTranscriber(WindowTranscriber):
 
     def window(self, samples: Samples, start: float) -> Run:
         """The segments of one window that begins at `start` seconds; returns a list."""
-        inputs = padded(self.model.prepared(samples), self.model.least)
         with no_grad():
-            logits = self.model(tensor(inputs[None], device=self.model.device))[0]
+            logits = self.model(tensor(self.model.ready(samples), device=self.model.device))[0]
             # ids are exact as float32: a vocabulary has far less than 2**24 tokens
             best, ids = ops.log_softmax(logits, -1).max(-1)
             both = np.asarray((yield stack([best, ids.to(best.dtype)]).readback()))

@@ -262,7 +262,11 @@ def test_batches_equal_single_rows(row: str, table: ModuleType) -> None:
 
 @pytest.mark.native  # whole numbers of the samples are of another dtype in the tab
 def test_ops_are_covered_on_every_device(
-    row: str, op_calls: ModuleType, op_samples: ModuleType, monkeypatch: pytest.MonkeyPatch
+    row: str,
+    op_calls: ModuleType,
+    op_samples: ModuleType,
+    table: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     config, names = metadata(row)
     family = family_of(config["model_type"], "model_type")
@@ -277,7 +281,7 @@ def test_ops_are_covered_on_every_device(
     always = {"linear", "embedding", recurrence}
     always = {"embedding"} if row.startswith("model2vec") else always
     always -= {"attention"} if row.startswith("fnet") else set()
-    always -= {"embedding"} if row.startswith("wav2vec2") else set()
+    always -= {"embedding"} if config["model_type"] in table.WAVES else set()
     assert always <= {op.name for op, _, _ in made}
     wrong = {
         f"{op.name}: {what}"
