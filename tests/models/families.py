@@ -161,6 +161,15 @@ def waves(kind: str, **changes: Any) -> dict[str, Any]:
     return {**wav2vec2(num_hidden_layers=2), "model_type": kind, **changes}
 
 
+def parakeet(kind: str, **changes: Any) -> dict[str, Any]:
+    """Of a fast conformer; `encoder` among the changes are keys of its encoder."""
+    encoder = {"model_type": "parakeet_encoder", "hidden_size": 24, "num_hidden_layers": 2,
+               "num_attention_heads": 3, "intermediate_size": 40, "conv_kernel_size": 5,
+               "subsampling_factor": 4, "subsampling_conv_channels": 6, "num_mel_bins": 8,
+               **changes.pop("encoder", {})}  # fmt: skip
+    return {"model_type": kind, "vocab_size": 13, "encoder_config": encoder, **changes}
+
+
 def moonshine(**changes: Any) -> dict[str, Any]:
     return {
         "model_type": "moonshine",
@@ -281,6 +290,8 @@ def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
     shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), usual))
     if "feature_projection_input_dim" in config:
         shape = 2, 23, config["feature_projection_input_dim"]
+    elif "subsampling_factor" in config.get("encoder_config", {}):
+        shape = 2, 43, config["encoder_config"]["num_mel_bins"]
     elif not shape[1]:
         shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
     return np.random.default_rng(5).normal(size=shape).astype(np.float32)

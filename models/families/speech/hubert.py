@@ -14,7 +14,7 @@ ARCHITECTURES = classes_of("Hubert")
 class HubertModel(WaveModel):
     """Samples to a token for each frame, classes of a recording, or hidden states."""
 
-    base = "hubert"
+    base, adapts = "hubert", False
 
 
 @dataclass

@@ -14,7 +14,7 @@ ARCHITECTURES = classes_of("UniSpeech")
 class UniSpeechModel(WaveModel):
     """Samples to a token for each frame, classes of a recording, or hidden states."""
 
-    base = "unispeech"
+    base, adapts = "unispeech", False
 
 
 @dataclass

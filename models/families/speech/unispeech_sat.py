@@ -14,7 +14,7 @@ ARCHITECTURES = classes_of("UniSpeechSat", EVERY)
 class UniSpeechSatModel(WaveModel):
     """Samples to a token for each frame, classes of a recording, or hidden states."""
 
-    base = "unispeech_sat"
+    base, adapts = "unispeech_sat", False
 
 
 @dataclass

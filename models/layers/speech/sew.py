@@ -32,7 +32,7 @@ class Upsampling(nn.Module):
 class SEWModel(WaveModel):
     """SEW (Wu et al., 2021): samples to a token for each frame, classes, or hidden states."""
 
-    base = "sew"
+    base, adapts = "sew", False
 
     def put_front(self) -> None:
         """Make the convolutions over samples, a norm, and a projection where widths differ."""

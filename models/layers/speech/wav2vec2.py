@@ -191,10 +191,11 @@ class WaveModel(Model):
 
     Without a head it gives hidden states, with another head than CTC's what `WaveHead` says. The
     kin replace what makes frames, `put_front` and `frames`, or the encoder, `put_encoder` and
-    `encode`. base: what names begin with in a checkpoint with a head.
+    `encode`. base: what names begin with in a checkpoint with a head. adapts: whether add_adapter is
+    a key of the kind.
     """
 
-    base = "wav2vec2"
+    base, adapts = "wav2vec2", True
 
     @nn.layers_on("meta")
     def __init__(
@@ -219,6 +220,7 @@ class WaveModel(Model):
         self.put_encoder()
         self.outside = width
         if getattr(c, "add_adapter", False):
+            choose("add_adapter", True, (self.adapts,))
             choose("architectures", self.kind, ("", "ctc", "speaker"))
             self.outside = c.output_hidden_size or width
             self.put_adapter()
