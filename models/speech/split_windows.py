@@ -93,6 +93,15 @@ class WindowTranscriber:
         """The segments of one window that begins at `start` seconds; returns a list."""
         raise NotImplementedError
 
+    def heard(self, samples: Sound, span: tuple[int, int], a: int, b: int) -> Run:
+        """The segments of the window of samples a to b, within those of a span; returns a list."""
+        piece = finite(samples[a:b])
+        return (yield from self.window(piece, a / RATE)) if piece.any() else []
+
+    def rest(self) -> list[dict[str, Any]]:
+        """What is left to be said where a span ends."""
+        return []
+
     def run(self, samples: Sound) -> Run:
         """Steps over samples (n,) at 16 kHz: progress, a token per segment; the result at the end.
 
@@ -103,12 +112,12 @@ class WindowTranscriber:
         for first, stop in clips:
             end = min(stop * HOP, len(samples))
             for a, b in windows(samples, first * HOP, end):
-                piece = finite(samples[a:b])
-                if piece.any():
-                    segments = yield from self.window(piece, a / RATE)
-                    for segment in segments:
-                        yield from self._told(segment)
+                segments = yield from self.heard(samples, (first * HOP, end), a, b)
+                for segment in segments:
+                    yield from self._told(segment)
                 yield Progress("transcribe", b // RATE, -(-len(samples) // RATE))
+            for segment in self.rest():
+                yield from self._told(segment)
         return {
             "text": "".join(s["text"] for s in self.segments).strip(),
             "language": self.language,

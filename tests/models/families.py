@@ -156,6 +156,20 @@ def wav2vec2(**changes: Any) -> dict[str, Any]:
             "num_conv_pos_embedding_groups": 4, **changes}  # fmt: skip
 
 
+def waves(kind: str, **changes: Any) -> dict[str, Any]:
+    """Of a model of samples like wav2vec 2.0."""
+    return {**wav2vec2(num_hidden_layers=2), "model_type": kind, **changes}
+
+
+def parakeet(kind: str, **changes: Any) -> dict[str, Any]:
+    """Of a fast conformer; `encoder` among the changes are keys of its encoder."""
+    encoder = {"model_type": "parakeet_encoder", "hidden_size": 24, "num_hidden_layers": 2,
+               "num_attention_heads": 3, "intermediate_size": 40, "conv_kernel_size": 5,
+               "subsampling_factor": 4, "subsampling_conv_channels": 6, "num_mel_bins": 8,
+               **changes.pop("encoder", {})}  # fmt: skip
+    return {"model_type": kind, "vocab_size": 13, "encoder_config": encoder, **changes}
+
+
 def moonshine(**changes: Any) -> dict[str, Any]:
     return {
         "model_type": "moonshine",
@@ -267,13 +281,18 @@ TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT, ALONE = (
 UNCACHED = ("fsmt",)
 # What these compute depends on the length of a row, with its padding.
 BY_LENGTH = ("bigbird_pegasus",)
-_SAMPLES = {"wav2vec2": 701, "moonshine": 3001}
+_SAMPLES = {"moonshine": 3001}
 
 
 def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
     """Two rows of features (2, mels, frames) of the whole context, or of samples (2, n)."""
-    shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), 0))
-    if not shape[1]:
+    usual = 701 if "conv_dim" in config else 0
+    shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), usual))
+    if "feature_projection_input_dim" in config:
+        shape = 2, 23, config["feature_projection_input_dim"]
+    elif "subsampling_factor" in config.get("encoder_config", {}):
+        shape = 2, 43, config["encoder_config"]["num_mel_bins"]
+    elif not shape[1]:
         shape = 2, config["num_mel_bins"], 2 * config["max_source_positions"]
     return np.random.default_rng(5).normal(size=shape).astype(np.float32)
 
@@ -316,8 +335,11 @@ def mask_of() -> npt.NDArray[np.bool_]:
     return np.arange(LENGTH) >= np.array([[0], [5]])
 
 
-def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The parameter of this name: random numbers that depend on nothing else."""
+    if name.endswith("num_batches_tracked"):
+        return np.full(shape, 7, np.int64)
     draws = np.random.default_rng(zlib.crc32(name.encode()))
     found = draws.normal(size=shape) * (0.25 if len(shape) > 1 else 0.5)
+    found = np.abs(found) + 0.5 if name.endswith("running_var") else found
     return np.asarray(found).astype(np.float32)  # of one number, too

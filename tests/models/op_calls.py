@@ -43,9 +43,10 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
             monkeypatch.undo()
             return found
         if isinstance(m, WaveModel):
-            samples = rl.zeros(2, 4 * m.least, device="meta")
+            features = getattr(m, "features", 0)
+            samples = rl.zeros(2, *((29, features) if features else (16 * m.least,)), device="meta")
             m(samples)
-            m(samples, attention_mask=samples == 0)
+            m(samples, attention_mask=(samples[..., 0] if features else samples) == 0)
             monkeypatch.undo()
             return found
         rest = (ids,) if isinstance(m, Seq2SeqLM) else ()

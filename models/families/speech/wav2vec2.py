@@ -1,8 +1,8 @@
-"""wav2vec 2.0 (Baevski et al., 2020): speech to letters by CTC, and its encoder alone."""
+"""wav2vec 2.0 (Baevski et al., 2020): speech to letters by CTC, classes, and its encoder alone."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,13 +10,15 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.layers.building import numbers_of
+from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.speech import wav2vec2
+from rushlight.models.layers.speech.wav2vec2 import WaveModel, rename_tensors
+from rushlight.models.layers.speech.wave_heads import EVERY, classes_of
 
-ARCHITECTURES = ("Wav2Vec2ForCTC", "Wav2Vec2Model")
-_NAMES = EncoderNames(
+ARCHITECTURES = classes_of("Wav2Vec2", EVERY)
+NAMES = EncoderNames(
     layers="encoder.layers",
     q="attention.q_proj",
     k="attention.k_proj",
@@ -27,14 +29,12 @@ _NAMES = EncoderNames(
     down="feed_forward.output_dense",
     mlp_norm="final_layer_norm",
 )
-# Keys of training and of other heads, and of the parts that add_adapter switches on.
+# Keys of training alone.
 _NEUTRAL = """apply_spec_augment mask_time_prob mask_time_length mask_time_min_masks
     mask_feature_prob mask_feature_length mask_feature_min_masks num_codevector_groups
     num_codevectors_per_group codevector_dim proj_codevector_dim contrastive_logits_temperature
-    num_negatives diversity_loss_weight ctc_loss_reduction ctc_zero_infinity classifier_proj_size
-    tdnn_dim tdnn_dilation tdnn_kernel xvector_output_dim feat_quantizer_dropout feat_proj_dropout
-    final_dropout layerdrop adapter_kernel_size adapter_stride num_adapter_layers
-    output_hidden_size use_weighted_layer_sum""".split()
+    num_negatives diversity_loss_weight ctc_loss_reduction ctc_zero_infinity feat_quantizer_dropout
+    feat_proj_dropout final_dropout layerdrop""".split()
 
 
 @dataclass
@@ -59,14 +59,25 @@ class Config:
     num_conv_pos_embeddings: int = 128
     num_conv_pos_embedding_groups: int = 16
     do_stable_layer_norm: bool = False
+    add_adapter: bool = False
+    adapter_kernel_size: int = 3
+    adapter_stride: int = 2
+    num_adapter_layers: int = 3
+    output_hidden_size: int | None = None
+    adapter_attn_dim: int | None = None
+    use_weighted_layer_sum: bool = False
+    classifier_proj_size: int = 256
+    tdnn_dim: list[Any] = field(default_factory=lambda: [512, 512, 512, 512, 1500])
+    tdnn_kernel: list[Any] = field(default_factory=lambda: [5, 3, 3, 1, 1])
+    tdnn_dilation: list[Any] = field(default_factory=lambda: [1, 2, 3, 1, 1])
+    xvector_output_dim: int = 512
     pad_token_id: int | None = 0
     architectures: list[Any] | None = None
     model_type: str = "wav2vec2"
 
 
-def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
-    """The model of a checkpoint with these tensor names, on the meta device."""
-    c = read_config(Config, config, ARCHITECTURES)
+def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[int, int, int]]]:
+    """The encoder of a configuration; channels, kernel and stride of the convolutions before it."""
     choose("feat_extract_norm", c.feat_extract_norm, ("group", "layer"))
     choose("feat_extract_activation", c.feat_extract_activation, tuple(ACTIVATIONS))
     count = len(c.conv_dim)
@@ -75,7 +86,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
     if not 0 < count <= len(names) or min(map(min, sizes)) < 1:
         raise FormatError(f"config.json: {', '.join(keys)} must hold a positive size per layer")
     spec = EncoderSpec(
-        c.vocab_size,
+        c.vocab_size or 0,
         c.hidden_size,
         0,
         c.num_hidden_layers,
@@ -84,18 +95,58 @@ def build(config: dict[str, Any], names: Collection[str]) -> wav2vec2.WaveModel:
         c.hidden_act,
         NormSpec("layer", c.layer_norm_eps),
         "before" if c.do_stable_layer_norm else "after",
-        names=_NAMES,
+        names=NAMES,
     )
-    return wav2vec2.WaveModel(c, spec, list(zip(*sizes, strict=True)), names)
+    return spec, list(zip(*sizes, strict=True))
 
 
-FAMILY = Family(
-    model_types=("wav2vec2",),
-    tasks=("automatic-speech-recognition",),
-    architectures=ARCHITECTURES,
-    base_prefix="wav2vec2.",
-    config=Config,
-    build=build,
-    refused=("adapter_attn_dim", "add_adapter", "num_feat_extract_layers"),
-    rename_tensors=wav2vec2.rename_tensors,
-)
+def builder(
+    config_class: type[Any],
+    architectures: tuple[str, ...],
+    model_class: type[WaveModel],
+    describe: Callable[..., Any] = describe,
+) -> Callable[[dict[str, Any], Collection[str]], WaveModel]:
+    """What builds the models of a family of this kind, on the meta device."""
+
+    def build(config: dict[str, Any], names: Collection[str]) -> WaveModel:
+        c = read_config(config_class, config, architectures)
+        spec, convs = describe(c, names)
+        return model_class(c, spec, convs, names, labels_of(config))
+
+    return build
+
+
+def unused(name: str, config: dict[str, Any]) -> bool:
+    """Whether a tensor is of training alone: the classes of a speaker's head."""
+    return name == "objective.weight"
+
+
+def family(
+    model_type: str,
+    config_class: type[Any],
+    architectures: tuple[str, ...],
+    model_class: type[WaveModel],
+    **more: Any,
+) -> Family:
+    """The record of a family whose models are `WaveModel`s; more: others of its fields.
+
+    `describe` may be another function than wav2vec 2.0's.
+    """
+    described = more.pop("describe", describe)
+    return Family(
+        model_types=(model_type,),
+        tasks=("automatic-speech-recognition",),
+        architectures=architectures,
+        base_prefix=f"{model_class.base}.",
+        config=config_class,
+        rename_tensors=rename_tensors,
+        **{
+            "build": builder(config_class, architectures, model_class, described),
+            "unused": unused,
+            "refused": ("num_feat_extract_layers",),
+            **more,
+        },
+    )
+
+
+FAMILY = family("wav2vec2", Config, ARCHITECTURES, WaveModel)

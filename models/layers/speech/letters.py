@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
@@ -11,6 +11,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.models.small_files import find_tokenizer, small_json
 
+MARK = "\u2581"  # that begins a piece of text that has a space before it
 _CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
 # The special tokens that transformers' Wav2Vec2CTCTokenizer has where no file names them.
 _NAMES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -31,7 +32,8 @@ class Letters:
     """The text of each token id; "" for those that are not written.
 
     blank: the id that says nothing. space: what is written between words. lower: text is written in
-    small letters, whatever the vocabulary has. words: whether a token stands between words.
+    small letters, whatever the vocabulary has. words: whether a token stands between words, or
+    tokens are pieces of which the first of a word begins with the mark of a space.
     """
 
     texts: tuple[str, ...]
@@ -41,8 +43,8 @@ class Letters:
 
     @property
     def words(self) -> bool:
-        """Whether a token stands between words."""
-        return any(text.isspace() for text in self.texts)
+        """Whether a token stands between words, or begins one."""
+        return any(text.isspace() or text.startswith(MARK) for text in self.texts)
 
     def read(self, ids: Sequence[int], logs: Sequence[float]) -> list[list[Letter]]:
         """The letters of each word of frames' likeliest tokens (Graves et al., 2006, section 3.2).
@@ -50,16 +52,29 @@ class Letters:
         Equal neighbours are one token; then blanks are dropped. logs: the log probability of each
         frame's token.
         """
-        words: list[list[Letter]] = [[]]
-        frame = 0
+        spans, frame = [], 0
         for token, run in groupby(ids):
             first, frame = frame, frame + len(list(run))
+            spans.append((token, first, frame, tuple(logs[first:frame])))
+        return self.spelled(spans)
+
+    def spelled(
+        self, spans: Iterable[tuple[int, int, int, tuple[float, ...]]]
+    ) -> list[list[Letter]]:
+        """The letters of each word of tokens: id, first frame, the one after the last, and logs."""
+        words: list[list[Letter]] = [[]]
+        for token, first, stop, logs in spans:
             text = "" if token == self.blank else self.texts[token]
-            if text.isspace():
+            if text.startswith(MARK):
                 words.append([])
-            elif text:
+                text = text.removeprefix(MARK)
+                text = text.replace(MARK, " ")
+            elif text.isspace():
+                words.append([])
+                continue
+            if text:
                 text = text.lower() if self.lower else text
-                words[-1].append(Letter(text, first, frame, tuple(logs[first:frame])))
+                words[-1].append(Letter(text, first, stop, logs))
         return [word for word in words if word]
 
 

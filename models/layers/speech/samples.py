@@ -19,6 +19,9 @@ RATE = 16000  # samples a second, of every family that writes text
 _SHARED = {"sampling_rate": RATE, "padding_value": 0, "padding_side": "right"}
 _FIXED: dict[str, dict[str, Any]] = {
     "Wav2Vec2FeatureExtractor": _SHARED | {"feature_size": 1},
+    "SeamlessM4TFeatureExtractor": {"sampling_rate": RATE, "stride": 2},
+    "ParakeetFeatureExtractor": _SHARED
+    | {"hop_length": 160, "n_fft": 512, "win_length": 400, "preemphasis": 0.97},
     "WhisperFeatureExtractor": _SHARED
     | {
         "hop_length": 160,

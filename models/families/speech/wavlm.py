@@ -1,0 +1,47 @@
+"""WavLM (Chen et al., 2022): wav2vec 2.0's network with a gated bias by distance in each layer."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, replace
+from typing import Any
+
+from rushlight.models.families.speech import wav2vec2
+from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.positions.distances import RelativeSpec
+from rushlight.models.layers.speech.wave_heads import EVERY, classes_of
+from rushlight.models.layers.speech.wavlm import GatedLayer, WavLMModel
+
+ARCHITECTURES = classes_of("WavLM", EVERY)
+
+
+@dataclass
+class Config(wav2vec2.Config):
+    """The keys of config.json that the model depends on; defaults are transformers'."""
+
+    neutral = {**wav2vec2.Config.neutral, "num_ctc_classes": ()}
+
+    num_buckets: int = 320
+    max_bucket_distance: int = 800
+    model_type: str = "wavlm"
+
+
+def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[int, int, int]]]:
+    """The encoder of a configuration, and the convolutions before it."""
+    spec, convs = wav2vec2.describe(c, names)
+    distances = RelativeSpec(c.num_buckets, c.max_bucket_distance)
+
+    def layer(of: EncoderSpec, i: int) -> GatedLayer:
+        return GatedLayer(of, None if i else distances)
+
+    return replace(spec, layer=layer), convs
+
+
+FAMILY = wav2vec2.family(
+    "wavlm",
+    Config,
+    ARCHITECTURES,
+    WavLMModel,
+    describe=describe,
+    refused=("adapter_attn_dim", "num_feat_extract_layers"),
+)

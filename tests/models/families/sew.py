@@ -1,0 +1,12 @@
+"""Rows of sew."""
+
+from typing import Any
+
+KIND = "waves"
+
+
+def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
+    """The class of transformers and config.json of each row; `t` is families.py."""
+    return {
+        "sew": ("SEWForCTC", t.waves("sew")),
+    }
