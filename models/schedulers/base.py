@@ -16,11 +16,14 @@ from rushlight.core.backends import Device, Generator
 from rushlight.core.basis.dtype import DType, float32, float64, int64
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.basis.jsontext import parse_json
+from rushlight.core.ops.join import cat
 from rushlight.core.ops.random import randn
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 
 Array = npt.NDArray[Any]
+# One generator for a batch, or one for each of its samples.
+Generators = Generator | Sequence[Generator] | None
 Self = TypeVar("Self", bound="Scheduler")
 
 FILE = "scheduler_config.json"
@@ -240,6 +243,11 @@ class Scheduler:
             raise ValueError(f"{type(self).__name__}: call set_timesteps before step")
         return self.num_inference_steps
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return False
+
     # --- tensors ----------------------------------------------------------------------------------
 
     def scale_model_input(self, sample: Tensor, timestep: Any = None) -> Tensor:
@@ -277,18 +285,31 @@ def number_of(timestep: Any) -> float:
 
 def noise_like(
     sample: Tensor,
-    generator: Generator | None,
+    generator: Generators,
     given: Tensor | None,
     dtype: DType | None = None,
 ) -> Tensor:
-    """`given`, or normal random numbers of a tensor's shape from a generator."""
+    """`given`, or normal random numbers of a tensor's shape.
+
+    generator: one, of any device, or one for each sample of the batch.
+    """
     wanted = sample.dtype if dtype is None else dtype
     if given is not None:
         return given.to(device=sample.device, dtype=wanted)
     drawn = wanted if wanted == float64 else float32
-    return randn(
-        *sample.shape, generator=generator, device=sample.device, dtype=drawn
-    ).to(dtype=wanted)
+    if isinstance(generator, list | tuple):
+        shape = (1, *sample.shape[1:])
+        noise = cat([_normal(shape, g, drawn, sample.device) for g in generator], 0)
+    else:
+        noise = _normal(tuple(sample.shape), generator, drawn, sample.device)
+    return noise.to(device=sample.device, dtype=wanted)
+
+
+def _normal(
+    shape: tuple[int, ...], generator: Any, dtype: DType, device: Device
+) -> Tensor:
+    place = device if generator is None else generator.device
+    return randn(*shape, generator=generator, device=place, dtype=dtype).to(device=device)
 
 
 def spread(values: Tensor, like: Tensor) -> Tensor:

@@ -10,6 +10,7 @@ from rushlight.core.backends import Device, Generator
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (
     Array,
+    Generators,
     Scheduler,
     SchedulerOutput,
     noise_like,
@@ -129,6 +130,11 @@ class DDPMScheduler(SignalScheduler):
         "timestep_spacing": SPACINGS,
     }
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return True
+
     def set_timesteps(
         self,
         num_inference_steps: int | None = None,
@@ -157,7 +163,7 @@ class DDPMScheduler(SignalScheduler):
         model_output: Tensor,
         timestep: Any,
         sample: Tensor,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -240,7 +246,7 @@ class DDIMScheduler(SignalScheduler):
         sample: Tensor,
         eta: float = 0.0,
         use_clipped_model_output: bool = False,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -298,6 +304,11 @@ class LCMScheduler(SignalScheduler):
         "prediction_type": PREDICTIONS,
     }
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return True
+
     def set_timesteps(
         self,
         num_inference_steps: int | None = None,
@@ -334,7 +345,7 @@ class LCMScheduler(SignalScheduler):
         model_output: Tensor,
         timestep: Any,
         sample: Tensor,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:

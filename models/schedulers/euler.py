@@ -11,6 +11,7 @@ from rushlight.core.backends import Device, Generator
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (
     Array,
+    Generators,
     SchedulerOutput,
     floats,
     in_float32,
@@ -172,7 +173,7 @@ class EulerDiscreteScheduler(SigmaScheduler):
         s_tmin: float = 0.0,
         s_tmax: float = math.inf,
         s_noise: float = 1.0,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -214,6 +215,11 @@ class EulerAncestralDiscreteScheduler(SigmaScheduler):
         "timestep_spacing": SPACINGS,
     }
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return True
+
     def set_timesteps(
         self, num_inference_steps: int | None = None, device: Device | str | None = None
     ) -> None:
@@ -228,7 +234,7 @@ class EulerAncestralDiscreteScheduler(SigmaScheduler):
         model_output: Tensor,
         timestep: Any,
         sample: Tensor,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -345,6 +351,11 @@ class DPMSolverSDEScheduler(SigmaScheduler):
     }
     order = 2
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return True
+
     def set_timesteps(
         self, num_inference_steps: int | None = None, device: Device | str | None = None
     ) -> None:
@@ -384,7 +395,7 @@ class DPMSolverSDEScheduler(SigmaScheduler):
         timestep: Any,
         sample: Tensor,
         s_noise: float = 1.0,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -421,7 +432,7 @@ class DPMSolverSDEScheduler(SigmaScheduler):
         return SchedulerOutput(earlier, original)
 
     def _noise(
-        self, like: Tensor, first: bool, generator: Generator | None, given: Tensor | None
+        self, like: Tensor, first: bool, generator: Generators, given: Tensor | None
     ) -> Tensor:
         """Noise of variance 1: that of the first half, or of the step, which it is a part of."""
         seed = self.config.noise_sampler_seed

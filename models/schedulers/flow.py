@@ -12,6 +12,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (
     Array,
+    Generators,
     Scheduler,
     SchedulerOutput,
     floats,
@@ -90,6 +91,11 @@ class FlowMatchEulerDiscreteScheduler(FlowScheduler):
     }
     choices: ClassVar[dict[str, tuple[Any, ...]]] = {"time_shift_type": ("exponential", "linear")}
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return bool(self.config.stochastic_sampling)
+
     def time_shift(self, mu: float, sigma: float, t: Any) -> Any:
         """Sigmas `t` moved by mu, whose exponential is a shift where time_shift_type says so."""
         factor = math.exp(mu) if self.config.time_shift_type == "exponential" else mu
@@ -153,7 +159,7 @@ class FlowMatchEulerDiscreteScheduler(FlowScheduler):
         model_output: Tensor,
         timestep: Any,
         sample: Tensor,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
@@ -208,7 +214,7 @@ class FlowMatchHeunDiscreteScheduler(FlowScheduler):
         s_tmin: float = 0.0,
         s_tmax: float = math.inf,
         s_noise: float = 1.0,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:

@@ -12,6 +12,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (
     Array,
+    Generators,
     SchedulerOutput,
     floats,
     in_float32,
@@ -183,6 +184,11 @@ class DPMSolverMultistepScheduler(Solver):
                 "sde-dpmsolver; supported: 1, 2"
             )
 
+    @property
+    def draws(self) -> bool:
+        """Whether the steps of a run draw noise."""
+        return bool(self.config.algorithm_type.startswith("sde"))
+
     def set_timesteps(
         self,
         num_inference_steps: int | None = None,
@@ -246,7 +252,7 @@ class DPMSolverMultistepScheduler(Solver):
         model_output: Tensor,
         timestep: Any,
         sample: Tensor,
-        generator: Generator | None = None,
+        generator: Generators = None,
         *,
         variance_noise: Tensor | None = None,
     ) -> SchedulerOutput:
