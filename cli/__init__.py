@@ -95,6 +95,7 @@ def _app() -> Typer:
         autotune,
         batch,
         commands,
+        draw,
         evaluate,
         export,
         finetune,
@@ -113,8 +114,8 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), see.see, running.run, commands.inspect, commands.fetch, commands.models,
-        commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
+        *tasks.commands(), draw.draw, see.see, running.run, commands.inspect, commands.fetch,
+        commands.models, commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
         profile.profile, batch.batch,
     )  # fmt: skip
