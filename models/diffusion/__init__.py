@@ -1,0 +1,1 @@
+"""Pictures out of words: diffusion models in the parts that diffusers' folders have."""

@@ -1,0 +1,163 @@
+"""The table of diffusion's transformers: tiny configurations, parameters and inputs by a seed.
+
+Goldens lie in ../data/diffusion/denoisers.safetensors; tests/parity/make_denoiser_goldens.py makes
+them with diffusers. A row: the class of diffusers, its configuration, and its inputs by name.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import zlib
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+_spec = importlib.util.spec_from_file_location(
+    "vision_table", Path(__file__).parents[1] / "vision.py"
+)
+assert _spec is not None and _spec.loader is not None
+_vision = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(_vision)
+values_of = _vision.values_of
+GOLDENS = Path(__file__).parents[1] / "data" / "diffusion" / "denoisers.safetensors"
+
+
+class Row(NamedTuple):
+    """One model: sizes of tensors are drawn from a normal distribution, arrays are themselves."""
+
+    kind: str
+    config: dict[str, Any]
+    inputs: dict[str, Any]
+
+
+def drawn(row: str) -> dict[str, Any]:
+    """The inputs of a row as arrays; a list of sizes gives a list."""
+
+    def draw(name: str, size: Any) -> Any:
+        if isinstance(size, list):
+            return [draw(f"{name}.{i}", each) for i, each in enumerate(size)]
+        if isinstance(size, tuple):
+            seed = zlib.crc32(f"{row}.{name}".encode())
+            return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
+        return size
+
+    return {name: draw(name, size) for name, size in ROWS[row].inputs.items()}
+
+
+def names_number(shapes: dict[str, tuple[int, ...]]) -> int:
+    """A number that tells names and shapes of parameters from others."""
+    text = "\n".join(f"{name} {list(shape)}" for name, shape in sorted(shapes.items()))
+    return zlib.crc32(text.encode())
+
+
+def _grid(count: int, *first: int) -> Array:
+    """Places of 2 x count tokens, with further axes before and after them."""
+    rows, columns = np.mgrid[:2, :count]
+    places = np.zeros((2 * count, len(first)), np.int64)
+    places[:, 1], places[:, 2] = rows.ravel(), columns.ravel()
+    return places + np.array(first)
+
+
+def _f(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+_FLUX: dict[str, Any] = {
+    "in_channels": 8,
+    "num_layers": 1,
+    "num_single_layers": 2,
+    "attention_head_dim": 16,
+    "num_attention_heads": 3,
+    "joint_attention_dim": 20,
+    "pooled_projection_dim": 12,
+    "axes_dims_rope": [4, 6, 6],
+}
+_FLUX_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 6, 8),
+    "timestep": _f(0.75, 0.5),
+    "encoder_hidden_states": (2, 5, 20),
+    "pooled_projections": (2, 12),
+    "txt_ids": np.zeros((5, 3), np.int64),
+    "img_ids": _grid(3, 0, 0, 0),
+}
+_WORDS4 = np.stack([np.zeros(5), np.zeros(5), np.zeros(5), np.arange(5)], 1).astype(np.int64)
+_FLUX2: dict[str, Any] = {
+    "in_channels": 8,
+    "num_layers": 1,
+    "num_single_layers": 2,
+    "attention_head_dim": 16,
+    "num_attention_heads": 2,
+    "joint_attention_dim": 20,
+    "timestep_guidance_channels": 32,
+    "axes_dims_rope": [4, 4, 4, 4],
+}
+_FLUX2_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 6, 8),
+    "timestep": _f(0.75, 0.5),
+    "encoder_hidden_states": (2, 5, 20),
+    "txt_ids": _WORDS4,
+    "img_ids": _grid(3, 10, 0, 0, 0),
+}
+ROWS: dict[str, Row] = {
+    "flux-schnell": Row("FluxTransformer2DModel", _FLUX, _FLUX_INPUTS),
+    "flux-dev": Row(
+        "FluxTransformer2DModel",
+        _FLUX | {"guidance_embeds": True, "out_channels": 4, "patch_size": 2, "num_layers": 2},
+        _FLUX_INPUTS | {"guidance": _f(3.5, 2.0)},
+    ),
+    "flux2-dev": Row(
+        "Flux2Transformer2DModel",
+        _FLUX2 | {"out_channels": 6, "mlp_ratio": 2.0, "rope_theta": 500, "eps": 1e-3},
+        _FLUX2_INPUTS | {"guidance": _f(4.0, 2.5)},
+    ),
+    "flux2-klein": Row(
+        "Flux2Transformer2DModel",
+        _FLUX2 | {"guidance_embeds": False, "num_layers": 2, "num_single_layers": 1},
+        _FLUX2_INPUTS,
+    ),
+    "z-image": Row(
+        "ZImageTransformer2DModel",
+        {
+            "in_channels": 4,
+            "dim": 36,
+            "n_layers": 2,
+            "n_refiner_layers": 1,
+            "n_heads": 3,
+            "n_kv_heads": 3,
+            "cap_feat_dim": 20,
+            "axes_dims": [4, 4, 4],
+            "axes_lens": [80, 8, 8],
+        },
+        {
+            "hidden_states": (2, 4, 4, 6),
+            "timestep": _f(0.25, 0.8),
+            "encoder_hidden_states": [(5, 20), (35, 20)],
+        },
+    ),
+    "z-image-plain": Row(
+        "ZImageTransformer2DModel",
+        {
+            "in_channels": 4,
+            "dim": 24,
+            "n_layers": 1,
+            "n_refiner_layers": 1,
+            "n_heads": 2,
+            "n_kv_heads": 2,
+            "cap_feat_dim": 20,
+            "axes_dims": [4, 4, 4],
+            "axes_lens": [80, 8, 8],
+            "qk_norm": False,
+            "norm_eps": 1e-2,
+            "t_scale": 500.0,
+            "rope_theta": 100.0,
+        },
+        {
+            "hidden_states": (1, 4, 4, 4),
+            "timestep": _f(0.25),
+            "encoder_hidden_states": [(7, 20)],
+        },
+    ),
+}

@@ -1,0 +1,95 @@
+"""Diffusion's transformers: diffusers' results, names of parameters, inputs that do not fit."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+
+_spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
+assert _spec is not None and _spec.loader is not None
+table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(table)
+MODULES = {
+    "FluxTransformer2DModel": "flux",
+    "Flux2Transformer2DModel": "flux2",
+    "ZImageTransformer2DModel": "z_image",
+    "SD3Transformer2DModel": "sd3",
+    "PixArtTransformer2DModel": "pixart",
+    "SanaTransformer2DModel": "sana",
+    "QwenImageTransformer2DModel": "qwen_image",
+}
+
+
+_KINDS = [row.kind for row in table.ROWS.values()]
+FIRST = [name for i, name in enumerate(table.ROWS) if _KINDS.index(_KINDS[i]) == i]
+
+
+def denoiser(kind: str, config: dict[str, Any]) -> Any:
+    module = importlib.import_module(f"rushlight.models.diffusion.transformers.{MODULES[kind]}")
+    return getattr(module, kind)(config)
+
+
+def loaded(row: str, device: str) -> Any:
+    kind, config, _ = table.ROWS[row]
+    model = denoiser(kind, config)
+    state = model.state_dict()
+    values = {n: rl.tensor(table.values_of(n, tuple(t.shape))) for n, t in state.items()}
+    model.load_state_dict({n: t.to(device) for n, t in values.items()}, assign=True)
+    return model
+
+
+def arguments(model: Any, row: str, device: str) -> dict[str, Any]:
+    """The inputs of a row as tensors, with places as angles."""
+
+    def as_tensor(value: Any) -> Any:
+        if isinstance(value, list) and isinstance(value[0], np.ndarray):
+            return [as_tensor(each) for each in value]
+        return rl.tensor(value, device=device) if isinstance(value, np.ndarray) else value
+
+    inputs = table.drawn(row)
+    if "img_ids" in inputs:
+        places = np.concatenate([inputs.pop("txt_ids"), inputs.pop("img_ids")])
+        inputs["image_rotary_emb"] = model.angles(places)
+    if "img_shapes" in inputs:
+        pictures = inputs.pop("img_shapes")[0]
+        words = inputs["encoder_hidden_states"].shape[1]
+        inputs["image_rotary_emb"] = model.angles(words, pictures)
+        inputs["later"] = model.later(pictures)
+    return {name: as_tensor(value) for name, value in inputs.items()}
+
+
+def check(row: str, device: str, close: float) -> None:
+    model = loaded(row, device)
+    with rl.no_grad():
+        out = model(**arguments(model, row, device)).numpy()
+    wanted = load_safetensors(table.GOLDENS)[row].numpy()
+    assert out.shape == wanted.shape
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=close * float(np.abs(wanted).max()))
+
+
+@pytest.mark.parametrize("name", table.ROWS)
+def test_results_are_those_of_diffusers(name: str) -> None:
+    check(name, "cpu", 1e-4)
+
+
+@pytest.mark.parametrize("name", FIRST)
+def test_a_row_of_each_class_on_every_device(name: str, device: str) -> None:
+    check(name, device, 1e-3)
+
+
+@pytest.mark.parametrize("name", table.ROWS)
+def test_parameters_have_the_names_of_diffusers(name: str) -> None:
+    kind, config, _ = table.ROWS[name]
+    state = denoiser(kind, config).state_dict()
+    numbers = json.loads(open_tables(table.GOLDENS)[0][1].metadata["names"])
+    assert table.names_number({n: tuple(t.shape) for n, t in state.items()}) == numbers[name]
