@@ -10,10 +10,10 @@ import numpy as np
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.activations import silu
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
-from rushlight.core.functional.joining import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor

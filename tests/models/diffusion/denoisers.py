@@ -37,7 +37,7 @@ def drawn(row: str) -> dict[str, Any]:
     """The inputs of a row as arrays; a list of sizes gives a list."""
 
     def draw(name: str, size: Any) -> Any:
-        if isinstance(size, list):
+        if isinstance(size, list) and name != "img_shapes":
             return [draw(f"{name}.{i}", each) for i, each in enumerate(size)]
         if isinstance(size, tuple):
             seed = zlib.crc32(f"{row}.{name}".encode())
@@ -101,6 +101,72 @@ _FLUX2_INPUTS: dict[str, Any] = {
     "txt_ids": _WORDS4,
     "img_ids": _grid(3, 10, 0, 0, 0),
 }
+_SD3: dict[str, Any] = {
+    "sample_size": 8,
+    "in_channels": 4,
+    "num_layers": 2,
+    "attention_head_dim": 8,
+    "num_attention_heads": 3,
+    "joint_attention_dim": 20,
+    "caption_projection_dim": 24,
+    "pooled_projection_dim": 12,
+    "out_channels": None,
+    "pos_embed_max_size": 6,
+}
+_SD3_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 4, 8, 6),
+    "timestep": _f(750, 500),
+    "encoder_hidden_states": (2, 5, 20),
+    "pooled_projections": (2, 12),
+}
+_PIXART: dict[str, Any] = {
+    "num_attention_heads": 2,
+    "attention_head_dim": 12,
+    "num_layers": 1,
+    "cross_attention_dim": 24,
+    "sample_size": 8,
+    "caption_channels": 20,
+}
+_PIXART_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 4, 8, 6),
+    "timestep": _f(750, 500),
+    "encoder_hidden_states": (2, 5, 20),
+    "encoder_attention_mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+}
+_SANA: dict[str, Any] = {
+    "in_channels": 4,
+    "out_channels": 6,
+    "num_attention_heads": 3,
+    "attention_head_dim": 8,
+    "num_layers": 1,
+    "num_cross_attention_heads": 2,
+    "cross_attention_head_dim": 12,
+    "cross_attention_dim": 24,
+    "caption_channels": 20,
+    "sample_size": 8,
+}
+_SANA_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 4, 8, 6),
+    "timestep": _f(750, 500),
+    "encoder_hidden_states": (2, 5, 20),
+    "encoder_attention_mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+}
+_QWEN: dict[str, Any] = {
+    "in_channels": 8,
+    "out_channels": 2,
+    "num_layers": 1,
+    "attention_head_dim": 12,
+    "num_attention_heads": 2,
+    "joint_attention_dim": 20,
+    "axes_dims_rope": [4, 4, 4],
+}
+_QWEN_INPUTS: dict[str, Any] = {
+    "hidden_states": (2, 6, 8),
+    "timestep": _f(0.75, 0.5),
+    "encoder_hidden_states": (2, 5, 20),
+    "encoder_hidden_states_mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
+    "img_shapes": [[(1, 2, 3)]] * 2,
+}
 ROWS: dict[str, Row] = {
     "flux-schnell": Row("FluxTransformer2DModel", _FLUX, _FLUX_INPUTS),
     "flux-dev": Row(
@@ -158,6 +224,55 @@ ROWS: dict[str, Row] = {
             "hidden_states": (1, 4, 4, 4),
             "timestep": _f(0.25),
             "encoder_hidden_states": [(7, 20)],
+        },
+    ),
+    "sd3": Row("SD3Transformer2DModel", _SD3, _SD3_INPUTS),
+    "sd35": Row(
+        "SD3Transformer2DModel",
+        _SD3 | {"dual_attention_layers": [0], "qk_norm": "rms_norm", "out_channels": 6},
+        _SD3_INPUTS,
+    ),
+    "pixart-alpha": Row(
+        "PixArtTransformer2DModel",
+        _PIXART
+        | {
+            "sample_size": 128,
+            "norm_elementwise_affine": True,
+            "norm_eps": 1e-3,
+            "activation_fn": "geglu",
+            "attention_bias": False,
+            "interpolation_scale": 3,
+        },
+        _PIXART_INPUTS
+        | {"resolution": np.tile(_f(64, 48), (2, 1)), "aspect_ratio": np.tile(_f(0.75), (2, 1))},
+    ),
+    "pixart-sigma": Row("PixArtTransformer2DModel", _PIXART, _PIXART_INPUTS),
+    "sana": Row(
+        "SanaTransformer2DModel", _SANA | {"interpolation_scale": 2, "patch_size": 2}, _SANA_INPUTS
+    ),
+    "sana-sprint": Row(
+        "SanaTransformer2DModel",
+        _SANA
+        | {
+            "guidance_embeds": True,
+            "qk_norm": "rms_norm_across_heads",
+            "attention_bias": True,
+            "norm_elementwise_affine": True,
+        },
+        _SANA_INPUTS | {"guidance": _f(0.45, 0.3)},
+    ),
+    "qwen-image": Row("QwenImageTransformer2DModel", _QWEN, _QWEN_INPUTS),
+    "qwen-image-edit": Row(
+        "QwenImageTransformer2DModel",
+        _QWEN | {"zero_cond_t": True, "use_layer3d_rope": True, "use_additional_t_cond": True},
+        _QWEN_INPUTS
+        | {
+            "hidden_states": (1, 10, 8),
+            "timestep": _f(0.75),
+            "encoder_hidden_states": (1, 5, 20),
+            "encoder_hidden_states_mask": np.array([[1, 1, 1, 0, 1]]),
+            "img_shapes": [[(1, 2, 3), (1, 2, 2)]],
+            "additional_t_cond": np.array([1]),
         },
     ),
 }

@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 
 _spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
