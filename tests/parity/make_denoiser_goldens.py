@@ -56,6 +56,24 @@ def result_of(model: Any, kind: str, inputs: dict[str, Any]) -> Any:
     return model(**given, return_dict=False)[0]
 
 
+def coded(model: Any, name: str) -> dict[str, Any]:
+    """Means and deviations of latents, and pixels, of an autoencoder's inputs."""
+    inputs = {key: torch.from_numpy(value) for key, value in table.drawn(name).items()}
+    if name == "qwen-vae":
+        inputs = {key: value.unsqueeze(2) for key, value in inputs.items()}
+    with torch.no_grad():
+        encoded = model.encode(inputs["pixels"])
+        pixels = model.decode(inputs["latents"], return_dict=False)[0]
+    results = {"pixels": pixels}
+    if "latent" in encoded:
+        results["mean"] = encoded.latent
+    else:
+        results |= {"mean": encoded.latent_dist.mean, "std": encoded.latent_dist.std}
+    if name == "qwen-vae":
+        results = {key: value.squeeze(2) for key, value in results.items()}
+    return {key: np.ascontiguousarray(value.numpy()) for key, value in results.items()}
+
+
 def main() -> None:
     results, numbers = {}, {}
     for name, row in table.ROWS.items():
@@ -66,6 +84,13 @@ def main() -> None:
             out = result_of(model, row.kind, table.drawn(name))
         results[name] = np.ascontiguousarray(out.numpy())
         print(name, results[name].shape, float(np.abs(results[name]).max()))
+    for name, row in table.VAES.items():
+        model = filled(row.kind, row.config)
+        shapes = {n: tuple(t.shape) for n, t in model.state_dict().items()}
+        numbers[f"vae:{name}"] = table.names_number(
+            {n: s for n, s in shapes.items() if ".time_conv." not in n}
+        )
+        results |= {f"vae:{name}:{key}": value for key, value in coded(model, name).items()}
     table.GOLDENS.parent.mkdir(parents=True, exist_ok=True)
     save_file(results, table.GOLDENS, metadata={"names": json.dumps(numbers)})
     print(table.GOLDENS.stat().st_size, "bytes")

@@ -44,7 +44,7 @@ def drawn(row: str) -> dict[str, Any]:
             return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
         return size
 
-    return {name: draw(name, size) for name, size in ROWS[row].inputs.items()}
+    return {name: draw(name, size) for name, size in {**ROWS, **VAES}[row].inputs.items()}
 
 
 def names_number(shapes: dict[str, tuple[int, ...]]) -> int:
@@ -274,5 +274,60 @@ ROWS: dict[str, Row] = {
             "img_shapes": [[(1, 2, 3), (1, 2, 2)]],
             "additional_t_cond": np.array([1]),
         },
+    ),
+}
+# Autoencoders: the sizes of pixels and of latents. Goldens are of means, deviations and pixels.
+VAES: dict[str, Row] = {
+    "dc": Row(
+        "AutoencoderDC",
+        {
+            "latent_channels": 4,
+            "attention_head_dim": 4,
+            "encoder_block_types": ["ResBlock", "EfficientViTBlock"],
+            "decoder_block_types": ["ResBlock", "EfficientViTBlock"],
+            "encoder_block_out_channels": [8, 16],
+            "decoder_block_out_channels": [8, 16],
+            "encoder_layers_per_block": [1, 1],
+            "decoder_layers_per_block": [1, 1],
+            "encoder_qkv_multiscales": [[], [3]],
+            "decoder_qkv_multiscales": [[], [5]],
+            "decoder_norm_types": ["batch_norm", "rms_norm"],
+            "decoder_act_fns": ["relu", "silu"],
+        },
+        {"pixels": (1, 3, 4, 8), "latents": (1, 4, 2, 3)},
+    ),
+    "dc-plain": Row(
+        "AutoencoderDC",
+        {
+            "latent_channels": 4,
+            "attention_head_dim": 4,
+            "encoder_block_types": "ResBlock",
+            "decoder_block_types": "ResBlock",
+            "encoder_block_out_channels": [4, 8, 8],
+            "decoder_block_out_channels": [4, 8, 8],
+            "encoder_layers_per_block": [0, 1, 1],
+            "decoder_layers_per_block": [0, 1, 1],
+            "encoder_qkv_multiscales": [[], [], []],
+            "decoder_qkv_multiscales": [[], [], []],
+            "upsample_block_type": "interpolate",
+            "downsample_block_type": "Conv",
+            "encoder_out_shortcut": False,
+            "decoder_in_shortcut": False,
+            "decoder_conv_act_fn": "silu",
+        },
+        {"pixels": (1, 3, 8, 12), "latents": (1, 4, 2, 3)},
+    ),
+    "qwen-vae": Row(
+        "AutoencoderKLQwenImage",
+        {
+            "base_dim": 4,
+            "z_dim": 3,
+            "dim_mult": [1, 2, 2],
+            "num_res_blocks": 1,
+            "temperal_downsample": [False, True],
+            "latents_mean": [0.1, 0.2, 0.3],
+            "latents_std": [1.5, 2.5, 0.5],
+        },
+        {"pixels": (1, 3, 8, 12), "latents": (1, 3, 2, 3)},
     ),
 }

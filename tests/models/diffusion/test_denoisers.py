@@ -29,6 +29,8 @@ MODULES = {
 }
 
 
+_VAE = "rushlight.models.diffusion.vae."
+VAES = {"AutoencoderDC": f"{_VAE}dc", "AutoencoderKLQwenImage": f"{_VAE}qwen_image"}
 _KINDS = [row.kind for row in table.ROWS.values()]
 FIRST = [name for i, name in enumerate(table.ROWS) if _KINDS.index(_KINDS[i]) == i]
 
@@ -40,11 +42,15 @@ def denoiser(kind: str, config: dict[str, Any]) -> Any:
 
 def loaded(row: str, device: str) -> Any:
     kind, config, _ = table.ROWS[row]
-    model = denoiser(kind, config)
+    return filled(denoiser(kind, config), device)
+
+
+def filled(model: Any, device: str) -> Any:
+    """A model with the parameters of its names."""
     state = model.state_dict()
     values = {n: rl.tensor(table.values_of(n, tuple(t.shape))) for n, t in state.items()}
     model.load_state_dict({n: t.to(device) for n, t in values.items()}, assign=True)
-    return model
+    return model.eval()
 
 
 def arguments(model: Any, row: str, device: str) -> dict[str, Any]:
@@ -92,3 +98,26 @@ def test_parameters_have_the_names_of_diffusers(name: str) -> None:
     state = denoiser(kind, config).state_dict()
     numbers = json.loads(open_tables(table.GOLDENS)[0][1].metadata["names"])
     assert table.names_number({n: tuple(t.shape) for n, t in state.items()}) == numbers[name]
+
+
+def autoencoder(name: str, device: str = "cpu") -> Any:
+    kind, config, _ = table.VAES[name]
+    return filled(getattr(importlib.import_module(VAES[kind]), kind)(config), device)
+
+
+@pytest.mark.parametrize("name", table.VAES)
+def test_autoencoders_give_what_those_of_diffusers_give(name: str, device: str) -> None:
+    model, inputs = autoencoder(name, device), table.drawn(name)
+    with rl.no_grad():
+        mean, deviation = model.encode_mean(rl.tensor(inputs["pixels"], device=device))
+        pixels = model.decode(rl.tensor(inputs["latents"], device=device))
+    goldens = load_safetensors(table.GOLDENS)
+    results = {"mean": mean, "pixels": pixels} | ({} if deviation is None else {"std": deviation})
+    for key, result in results.items():
+        wanted = goldens[f"vae:{name}:{key}"].numpy()
+        close = 1e-4 if device == "cpu" else 1e-3
+        atol = close * float(np.abs(wanted).max())
+        np.testing.assert_allclose(result.numpy(), wanted, rtol=0, atol=atol, err_msg=key)
+    numbers = json.loads(open_tables(table.GOLDENS)[0][1].metadata["names"])
+    shapes = {n: tuple(t.shape) for n, t in model.state_dict().items()}
+    assert table.names_number(shapes) == numbers[f"vae:{name}"]

@@ -1,0 +1,1 @@
+"""Autoencoders: pixels to latents and back."""
