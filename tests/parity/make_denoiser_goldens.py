@@ -9,15 +9,21 @@ parameters' names and shapes.
 
 from __future__ import annotations
 
+import base64
 import importlib.util
+import inspect
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
 import diffusers
 import numpy as np
 import torch
+from diffusers.loaders import single_file_utils
 from safetensors.numpy import save_file
+
+from rushlight.models.diffusion.transformers import originals
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location(
@@ -74,6 +80,70 @@ def coded(model: Any, name: str) -> dict[str, Any]:
     return {key: np.ascontiguousarray(value.numpy()) for key, value in results.items()}
 
 
+CONVERTERS = {
+    "FluxTransformer2DModel": single_file_utils.convert_flux_transformer_checkpoint_to_diffusers,
+    "Flux2Transformer2DModel": single_file_utils.convert_flux2_transformer_checkpoint_to_diffusers,
+    "SD3Transformer2DModel": single_file_utils.convert_sd3_transformer_checkpoint_to_diffusers,
+    "ZImageTransformer2DModel": single_file_utils.convert_z_image_transformer_checkpoint_to_diffusers,
+}
+
+
+def converter(kind: str, width: int) -> Any:
+    """diffusers' function for a class; that of FLUX knows one width, which is made ours."""
+    convert = CONVERTERS[kind]
+    if kind != "FluxTransformer2DModel":
+        return convert
+    source = inspect.getsource(convert).replace("3072", str(width))
+    names: dict[str, Any] = dict(vars(single_file_utils))
+    exec(source, names)  # noqa: S102
+    return names[convert.__name__]
+
+
+def packed(names: dict[str, list[int]]) -> str:
+    return base64.b85encode(zlib.compress(json.dumps(names).encode(), 9)).decode()
+
+
+def original(name: str, row: Any) -> tuple[Any, dict[str, list[int]]]:
+    """What a model gives whose parameters diffusers renames, and the authors' names of these.
+
+    The names are the layout's, backwards; diffusers' converter knows no others.
+    """
+    layout = next(each for each in originals.LAYOUTS if each.kind == row.kind)
+    model = getattr(diffusers, row.kind)(**row.config).eval()
+    sizes = {n: list(t.shape) for n, t in model.state_dict().items()}
+    names = theirs(layout, sizes)
+    values = {n: torch.from_numpy(table.values_of(n, tuple(s))) for n, s in names.items()}
+    model.load_state_dict(converter(row.kind, sizes.get("x_embedder.weight", [0])[0])(dict(values)))
+    with torch.no_grad():
+        out = result_of(model, row.kind, table.drawn(name))
+    return np.ascontiguousarray(out.numpy()), names
+
+
+def theirs(layout: Any, sizes: dict[str, list[int]]) -> dict[str, list[int]]:
+    """The authors' names and shapes of parameters that diffusers has with these."""
+    back = {ours: name for name, ours in layout.names.items()}
+    joined = {ours: name for name, parts in layout.rows.items() for ours in parts}
+    vectors = {ours: name for name, ours in layout.vectors.items()}
+    names: dict[str, list[int]] = {}
+    for name, size in sizes.items():
+        if name in vectors:
+            names[vectors[name]] = size
+            continue
+        path, _, kind = name.rpartition(".")
+        number = next((part for part in path.split(".") if part.isdigit()), "")
+        starred = path.replace(f".{number}.", ".*.", 1) if number else path
+        if starred in joined:
+            place = f"{joined[starred].replace('*', number)}.{kind}"
+            rows = names.get(place, [0])[0] + size[0]
+            names[place] = [rows, *size[1:]]
+            continue
+        place = back.get(starred, back.get(path, path)).replace("*", number)
+        scaled = layout.kind.startswith("Flux") and "norm.query_norm" in place
+        scaled = scaled or (layout.kind.startswith("Flux") and "norm.key_norm" in place)
+        names[f"{place}.{'scale' if scaled else kind}"] = size
+    return names
+
+
 def main() -> None:
     results, numbers = {}, {}
     for name, row in table.ROWS.items():
@@ -91,6 +161,9 @@ def main() -> None:
             {n: s for n, s in shapes.items() if ".time_conv." not in n}
         )
         results |= {f"vae:{name}:{key}": value for key, value in coded(model, name).items()}
+    for name, row in table.ORIGINALS.items():
+        results[f"original:{name}"], names = original(f"original:{name}", row)
+        numbers[f"original:{name}"] = packed(names)
     table.GOLDENS.parent.mkdir(parents=True, exist_ok=True)
     save_file(results, table.GOLDENS, metadata={"names": json.dumps(numbers)})
     print(table.GOLDENS.stat().st_size, "bytes")

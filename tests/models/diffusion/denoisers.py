@@ -44,7 +44,14 @@ def drawn(row: str) -> dict[str, Any]:
             return np.random.default_rng(seed).standard_normal(size).astype(np.float32)
         return size
 
-    return {name: draw(name, size) for name, size in {**ROWS, **VAES}[row].inputs.items()}
+    return {name: draw(name, size) for name, size in row_of(row).inputs.items()}
+
+
+def row_of(name: str) -> Row:
+    """The row of a name in one of the tables; those of `ORIGINALS` begin with `original:`."""
+    if name.startswith("original:"):
+        return ORIGINALS[name.removeprefix("original:")]
+    return VAES[name] if name in VAES else ROWS[name]
 
 
 def names_number(shapes: dict[str, tuple[int, ...]]) -> int:
@@ -273,6 +280,58 @@ ROWS: dict[str, Row] = {
             "encoder_hidden_states_mask": np.array([[1, 1, 1, 0, 1]]),
             "img_shapes": [[(1, 2, 3), (1, 2, 2)]],
             "additional_t_cond": np.array([1]),
+        },
+    ),
+}
+# Rows whose parameters a golden has by their authors' names, with the inputs of other rows.
+ORIGINALS: dict[str, Row] = {
+    "flux": Row(
+        "FluxTransformer2DModel",
+        _FLUX
+        | {
+            "attention_head_dim": 32,
+            "num_attention_heads": 1,
+            "num_single_layers": 1,
+            "axes_dims_rope": [4, 14, 14],
+            "guidance_embeds": True,
+            "out_channels": 8,
+        },
+        _FLUX_INPUTS | {"guidance": _f(3.5, 2.0)},
+    ),
+    "flux2": Row(
+        "Flux2Transformer2DModel",
+        _FLUX2 | {"out_channels": 8, "mlp_ratio": 3.0, "num_single_layers": 1},
+        _FLUX2_INPUTS | {"guidance": _f(4.0, 2.5)},
+    ),
+    "sd3": Row(
+        "SD3Transformer2DModel",
+        _SD3
+        | {
+            "sample_size": 128,
+            "out_channels": 4,
+            "patch_size": 2,
+            "qk_norm": "rms_norm",
+            "dual_attention_layers": [0],
+        },
+        _SD3_INPUTS,
+    ),
+    "z-image": Row(
+        "ZImageTransformer2DModel",
+        {
+            "in_channels": 4,
+            "dim": 48,
+            "n_layers": 1,
+            "n_refiner_layers": 1,
+            "n_heads": 3,
+            "n_kv_heads": 3,
+            "cap_feat_dim": 20,
+            "axes_dims": [4, 6, 6],
+            "axes_lens": [1536, 512, 512],
+        },
+        {
+            "hidden_states": (1, 4, 4, 4),
+            "timestep": _f(0.25),
+            "encoder_hidden_states": [(7, 20)],
         },
     ),
 }

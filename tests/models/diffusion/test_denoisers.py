@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import importlib
 import importlib.util
 import json
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +15,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.diffusion.transformers import originals
 
 _spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
 assert _spec is not None and _spec.loader is not None
@@ -121,3 +124,27 @@ def test_autoencoders_give_what_those_of_diffusers_give(name: str, device: str) 
     numbers = json.loads(open_tables(table.GOLDENS)[0][1].metadata["names"])
     shapes = {n: tuple(t.shape) for n, t in model.state_dict().items()}
     assert table.names_number(shapes) == numbers[f"vae:{name}"]
+
+
+def by_authors_names(name: str) -> dict[str, Any]:
+    told = json.loads(open_tables(table.GOLDENS)[0][1].metadata["names"])[f"original:{name}"]
+    names = json.loads(zlib.decompress(base64.b85decode(told)))
+    return {n: rl.tensor(table.values_of(n, tuple(size))) for n, size in names.items()}
+
+
+@pytest.mark.parametrize("name", table.ORIGINALS)
+def test_authors_names_give_what_diffusers_makes_of_them(name: str) -> None:
+    row = table.ORIGINALS[name]
+    tensors = {f"model.diffusion_model.{n}": t for n, t in by_authors_names(name).items()}
+    tensors["first_stage_model.decoder.conv_in.bias"] = rl.zeros(3)
+    layout = originals.layout_of(tensors)
+    assert layout is not None and layout.kind == row.kind
+    config = layout.config_of(tensors)
+    told = {key: row.config.get(key, value) for key, value in config.items()}
+    assert config == {key: told[key] for key in config}
+    model = denoiser(row.kind, config)
+    model.load_state_dict(layout.renamed(tensors), assign=True)
+    with rl.no_grad():
+        out = model(**arguments(model, f"original:{name}", "cpu")).numpy()
+    wanted = load_safetensors(table.GOLDENS)[f"original:{name}"].numpy()
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-4 * float(np.abs(wanted).max()))
