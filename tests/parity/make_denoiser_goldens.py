@@ -21,6 +21,9 @@ import diffusers
 import numpy as np
 import torch
 from diffusers.loaders import single_file_utils
+from diffusers.pipelines.deprecated.wuerstchen import modeling_paella_vq_model as paella
+from diffusers.pipelines.deprecated.wuerstchen import modeling_wuerstchen_diffnext as diffnext
+from diffusers.pipelines.deprecated.wuerstchen import modeling_wuerstchen_prior as prior
 from safetensors.numpy import save_file
 
 from rushlight.models.diffusion.transformers import originals
@@ -34,9 +37,17 @@ table = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(table)
 
 
+def class_of(kind: str) -> Any:
+    """A class of diffusers, Würstchen's among its older ones."""
+    for module in (diffusers, diffnext, paella, prior):
+        if hasattr(module, kind):
+            return getattr(module, kind)
+    raise LookupError(kind)
+
+
 def filled(kind: str, config: dict[str, Any]) -> Any:
     """A model of diffusers with the parameters of its names."""
-    model = getattr(diffusers, kind)(**config).eval()
+    model = class_of(kind)(**config).eval()
     state = model.state_dict()
     values = {n: torch.from_numpy(table.values_of(n, tuple(t.shape))) for n, t in state.items()}
     model.load_state_dict(values)
@@ -56,6 +67,11 @@ def result_of(model: Any, kind: str, inputs: dict[str, Any]) -> Any:
         images = list(given["hidden_states"].unsqueeze(2).unbind(0))
         out = model(images, given["timestep"], given["encoder_hidden_states"], return_dict=False)[0]
         return torch.stack(out).squeeze(2)
+    if kind == "WuerstchenPrior":
+        return model(given["hidden_states"], given["timestep"], given["encoder_hidden_states"])
+    if kind == "WuerstchenDiffNeXt":
+        names = ("hidden_states", "timestep", "effnet", "encoder_hidden_states")
+        return model(*(given[name] for name in names))
     if "resolution" in given:
         names = ("resolution", "aspect_ratio")
         given["added_cond_kwargs"] = {name: given.pop(name) for name in names}
@@ -71,8 +87,8 @@ def coded(model: Any, name: str) -> dict[str, Any]:
         encoded = model.encode(inputs["pixels"])
         pixels = model.decode(inputs["latents"], return_dict=False)[0]
     results = {"pixels": pixels}
-    if "latent" in encoded:
-        results["mean"] = encoded.latent
+    if "latent" in encoded or "latents" in encoded:
+        results["mean"] = next(iter(encoded.values()))
     else:
         results |= {"mean": encoded.latent_dist.mean, "std": encoded.latent_dist.std}
     if name == "qwen-vae":
@@ -80,11 +96,12 @@ def coded(model: Any, name: str) -> dict[str, Any]:
     return {key: np.ascontiguousarray(value.numpy()) for key, value in results.items()}
 
 
+_CONVERT = "convert_{}_transformer_checkpoint_to_diffusers"
 CONVERTERS = {
-    "FluxTransformer2DModel": single_file_utils.convert_flux_transformer_checkpoint_to_diffusers,
-    "Flux2Transformer2DModel": single_file_utils.convert_flux2_transformer_checkpoint_to_diffusers,
-    "SD3Transformer2DModel": single_file_utils.convert_sd3_transformer_checkpoint_to_diffusers,
-    "ZImageTransformer2DModel": single_file_utils.convert_z_image_transformer_checkpoint_to_diffusers,
+    "FluxTransformer2DModel": getattr(single_file_utils, _CONVERT.format("flux")),
+    "Flux2Transformer2DModel": getattr(single_file_utils, _CONVERT.format("flux2")),
+    "SD3Transformer2DModel": getattr(single_file_utils, _CONVERT.format("sd3")),
+    "ZImageTransformer2DModel": getattr(single_file_utils, _CONVERT.format("z_image")),
 }
 
 

@@ -283,6 +283,35 @@ ROWS: dict[str, Row] = {
         },
     ),
 }
+ROWS["wuerstchen-prior"] = Row(
+    "WuerstchenPrior",
+    {"c_in": 4, "c": 24, "c_cond": 20, "c_r": 9, "depth": 2, "nhead": 3},
+    {
+        "hidden_states": (2, 4, 3, 4),
+        "timestep": _f(0.75, 0.5),
+        "encoder_hidden_states": (2, 5, 20),
+    },
+)
+ROWS["wuerstchen-decoder"] = Row(
+    "WuerstchenDiffNeXt",
+    {
+        "c_r": 8,
+        "c_cond": 12,
+        "c_hidden": [8, 12],
+        "nhead": [-1, 3],
+        "blocks": [1, 2],
+        "level_config": ["CT", "CTA"],
+        "inject_effnet": [False, True],
+        "effnet_embd": 4,
+        "clip_embd": 20,
+    },
+    {
+        "hidden_states": (2, 4, 8, 12),
+        "timestep": _f(0.75, 0.5),
+        "encoder_hidden_states": (2, 5, 20),
+        "effnet": (2, 4, 3, 4),
+    },
+)
 # Rows whose parameters a golden has by their authors' names, with the inputs of other rows.
 ORIGINALS: dict[str, Row] = {
     "flux": Row(
@@ -387,6 +416,11 @@ VAES: dict[str, Row] = {
             "latents_mean": [0.1, 0.2, 0.3],
             "latents_std": [1.5, 2.5, 0.5],
         },
+        {"pixels": (1, 3, 8, 12), "latents": (1, 3, 2, 3)},
+    ),
+    "paella": Row(
+        "PaellaVQModel",
+        {"bottleneck_blocks": 2, "embed_dim": 8, "latent_channels": 3, "num_vq_embeddings": 7},
         {"pixels": (1, 3, 8, 12), "latents": (1, 3, 2, 3)},
     ),
 }

@@ -29,11 +29,17 @@ MODULES = {
     "PixArtTransformer2DModel": "pixart",
     "SanaTransformer2DModel": "sana",
     "QwenImageTransformer2DModel": "qwen_image",
+    "WuerstchenPrior": "wuerstchen",
+    "WuerstchenDiffNeXt": "wuerstchen",
 }
 
 
 _VAE = "rushlight.models.diffusion.vae."
-VAES = {"AutoencoderDC": f"{_VAE}dc", "AutoencoderKLQwenImage": f"{_VAE}qwen_image"}
+VAES = {
+    "AutoencoderDC": f"{_VAE}dc",
+    "AutoencoderKLQwenImage": f"{_VAE}qwen_image",
+    "PaellaVQModel": f"{_VAE}paella",
+}
 _KINDS = [row.kind for row in table.ROWS.values()]
 FIRST = [name for i, name in enumerate(table.ROWS) if _KINDS.index(_KINDS[i]) == i]
 
