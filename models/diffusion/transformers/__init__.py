@@ -1,1 +1,1 @@
-"""Transformers that predict noise or velocity, one family to a file, in diffusers' names."""
+"""Transformers that denoise."""

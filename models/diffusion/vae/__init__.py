@@ -1,1 +1,1 @@
-"""Autoencoders: pixels to latents and back."""
+"""Autoencoders between pixels and latents."""

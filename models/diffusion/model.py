@@ -1,0 +1,191 @@
+"""DiffusionModel: the base of pipeline classes, which say how their parts make a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rushlight.core.backends import Device
+from rushlight.core.basis.dtype import DType, float32
+from rushlight.core.jit.function import jit
+from rushlight.core.tensor.convert import tensor
+from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.parts import Parts
+from rushlight.models.model import Model
+from rushlight.models.schedulers import Scheduler
+
+LARGEST = 8192  # pixels of a side
+
+
+@dataclass
+class Request:
+    """What a call asks for, checked.
+
+    prompts, negatives: a text for each picture, those of a prompt's several pictures in a row.
+    images: pixels (height, width, 3) in bytes, masks: (height, width) shares to be painted anew,
+    or none. strength: the share of the steps that an image goes through.
+    """
+
+    prompts: list[str]
+    negatives: list[str] | None
+    height: int
+    width: int
+    steps: int
+    guidance: float
+    seed: int
+    strength: float = 1.0
+    eta: float = 0.0
+    guidance_rescale: float = 0.0
+    clip_skip: int | None = None
+    max_sequence_length: int | None = None
+    scheduler: str | None = None
+    images: list[Any] = field(default_factory=list)
+    masks: list[Any] = field(default_factory=list)
+    previews: bool = False
+    latents: Any = None
+
+
+@dataclass
+class Conditions:
+    """What the denoiser is told of the prompts, by the names that `predict` takes.
+
+    negative: the same of the negative prompts, or None without guidance by them.
+    """
+
+    positive: dict[str, Tensor]
+    negative: dict[str, Tensor] | None = None
+
+
+@dataclass
+class PipelineConfig:
+    """The class of a pipeline, and the other values of model_index.json."""
+
+    model_type: str
+    values: Mapping[str, Any]
+
+
+class DiffusionModel(Model):
+    """A pipeline of diffusers. A class of pipelines overrides what differs.
+
+    needs: the parts without which there is no picture. denoiser: the part that `predict` runs.
+    multiple: sizes must be multiples of it. defaults: of options that a call leaves out.
+    """
+
+    tasks = ("text-to-image", "image-to-image", "inpainting")
+    needs: tuple[str, ...] = ()
+    denoiser = "unet"
+    multiple = 8
+    defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 7.5}
+
+    def __init__(self, parts: Parts) -> None:
+        self.parts = parts
+        index = parts.source.index
+        self.config = PipelineConfig(str(index.get("_class_name")), index)
+        parts.check(self.needs)
+
+    @property
+    def device(self) -> Device:
+        """The device of the parts."""
+        return self.parts.device
+
+    @property
+    def dtype(self) -> DType:
+        """The dtype of what the denoiser computes."""
+        return dtype_of(self.parts.get(self.denoiser))
+
+    def named_parameters(self, *args: Any, **more: Any) -> Any:
+        """None: the parts have them, and are loaded when they are used."""
+        return iter(())
+
+    def parameters(self, *args: Any, **more: Any) -> Any:
+        """None: the parts have them, and are loaded when they are used."""
+        return iter(())
+
+    # --- what a class of pipelines overrides -----------------------------------------------------
+
+    def default_size(self) -> tuple[int, int]:
+        """(height, width) of a picture whose call says none."""
+        size = self.parts.config(self.denoiser).get("sample_size") or 64
+        height, width = size if isinstance(size, list | tuple) else (size, size)
+        return height * self.factor, width * self.factor
+
+    @property
+    def factor(self) -> int:
+        """By how much latents are smaller than pixels."""
+        config = self.parts.config("vae")
+        return 1 << (len(config.get("block_out_channels", [0] * 4)) - 1)
+
+    def guided(self, request: Request) -> bool:
+        """Whether negative prompts take part."""
+        return request.guidance > 1
+
+    def conditions(self, request: Request) -> Conditions:
+        """What the denoiser is told of the prompts."""
+        raise NotImplementedError
+
+    def latent_shape(self, request: Request) -> tuple[int, ...]:
+        """(channels, height, width) of one picture's latents."""
+        channels = int(self.parts.config("vae").get("latent_channels", 4))
+        return channels, request.height // self.factor, request.width // self.factor
+
+    def set_timesteps(self, scheduler: Scheduler, request: Request) -> None:
+        """Begin the scheduler's run."""
+        scheduler.set_timesteps(request.steps)
+
+    def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
+        """One evaluation of the denoiser, of latents (batch, ...) and timesteps (batch,)."""
+        raise NotImplementedError
+
+    def combine(self, positive: Tensor, negative: Tensor, request: Request) -> Tensor:
+        """The output that is moved away from the negative one (Ho and Salimans, 2022)."""
+        moved = negative + request.guidance * (positive - negative)
+        if request.guidance_rescale:  # Lin et al., 2023
+            dims = list(range(1, positive.ndim))
+            ratio = positive.std(dim=dims, keepdim=True) / moved.std(dim=dims, keepdim=True)
+            share = request.guidance_rescale
+            moved = share * (moved * ratio) + (1 - share) * moved
+        return moved
+
+    def decode(self, latents: Tensor) -> Tensor:
+        """Pixels (batch, 3, height, width) from -1 to 1 of latents."""
+        vae = self.parts.get("vae")
+        return self._unscaled(vae, latents)
+
+    def encode(self, pixels: Tensor, noise: Tensor) -> Tensor:
+        """Latents of pixels (batch, 3, height, width), drawn with noise of the latents' shape."""
+        vae = self.parts.get("vae")
+        mean, spread = vae.encode_mean(pixels.to(dtype=dtype_of(vae)))
+        drawn = mean if spread is None else mean + spread * noise.to(dtype=mean.dtype)
+        shift, scale = vae.config.shift_factor or 0.0, vae.config.scaling_factor
+        return (drawn - shift).to(dtype=float32) * scale
+
+    # --- helpers ----------------------------------------------------------------------------------
+
+    def _unscaled(self, vae: Any, latents: Tensor) -> Tensor:
+        shift, scale = vae.config.shift_factor or 0.0, vae.config.scaling_factor
+        wanted = (latents / scale + shift).to(dtype=dtype_of(vae))
+        out: Tensor = captured_decode(vae, wanted)
+        return out
+
+    def tensor_of(self, values: Any, dtype: DType = float32) -> Tensor:
+        """Numbers as a tensor on the device."""
+        return tensor(values, dtype=dtype, device=self.device)
+
+
+@jit
+def captured_call(module: Any, *given: Any, **more: Any) -> Any:
+    """What a module makes of tensors; a later call of their shapes replays."""
+    return module(*given, **more)
+
+
+@jit
+def captured_decode(vae: Any, latents: Tensor) -> Any:
+    """Pixels of latents; a later call of their shape replays."""
+    return vae.decode(latents)
+
+
+def dtype_of(module: Any) -> DType:
+    """The dtype in which a module computes: that of its first weight that is not quantized."""
+    parameters: Iterable[Tensor] = module.parameters()
+    return next((p.dtype for p in parameters if p.dtype.is_floating_point), float32)

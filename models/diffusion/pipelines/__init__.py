@@ -1,0 +1,1 @@
+"""Pipeline classes, by the names in model_index.json."""

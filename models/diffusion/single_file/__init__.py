@@ -1,0 +1,1 @@
+"""Checkpoints in one file, in their authors' names."""

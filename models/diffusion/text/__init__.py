@@ -1,0 +1,1 @@
+"""What prompts become: states of text encoders, with weights of words."""

@@ -1,0 +1,1 @@
+"""UNets, whose convolutions see each other's maps across a bend."""

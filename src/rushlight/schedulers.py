@@ -1,0 +1,3 @@
+"""Types of rushlight.schedulers. Written by tools/stubs.py (`make format`)."""
+
+from rushlight.models.schedulers import *
