@@ -63,7 +63,7 @@ class Sana(PixArtSigma):
 
     def _states(self, texts: list[str], request: Request, before: str) -> dict[str, Tensor]:
         length = total = request.max_sequence_length or self.longest
-        texts = [before + text.strip() for text in texts]
+        texts = [before + text.lower().strip() for text in texts]
         if before:
             total += len(self.parts.tokenizer("tokenizer").encode(before)) - 2
         ids, mask = rows_of(self, "tokenizer", texts, total)
