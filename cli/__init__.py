@@ -94,6 +94,7 @@ def _app() -> Typer:
     from rushlight.cli import (
         autotune,
         commands,
+        draw,
         evaluate,
         export,
         finetune,
@@ -112,7 +113,7 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), see.see, running.run, commands.inspect, commands.fetch, commands.models,
+        *tasks.commands(), draw.draw, see.see, running.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
         profile.profile,

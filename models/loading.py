@@ -58,7 +58,8 @@ def load(
     file of RWKV is a model by itself; the last has its vocabulary beside it. A .cfg of darknet, or
     its http(s) address, has its .weights beside it. Of CTranslate2's folders those with a Whisper
     are read. A folder of ONNX files, as transformers.js has them, is read where it has no other
-    weights of a family here, or with format="onnx"; so is one of its .onnx files.
+    weights of a family here, or with format="onnx"; so is one of its .onnx files. A folder of
+    diffusers, with model_index.json, is a pipeline that draws.
     dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
     file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
     what `rl.adapters.load_adapter` puts on the model. mmproj: llama.cpp's file of the tower with
@@ -68,8 +69,11 @@ def load(
 
     `path_or_name` is one of these; `device` is where the weights are.
     """
+    from rushlight.models.diffusion.loading import of_diffusion
     from rushlight.models.onnx.loading import of_onnx
 
+    if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
+        return drawing
     model = of_onnx(path_or_name, device, dtype, format, progress)
     if model is None:
         if isinstance(dtype, Mapping):

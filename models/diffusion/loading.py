@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
@@ -12,9 +13,14 @@ from rushlight.models.diffusion.parts import INDEX, Folder, Parts
 from rushlight.models.diffusion.registry import pipeline_class
 
 
-def is_pipeline(place: Path) -> bool:
-    """Whether a folder is one of diffusers."""
-    return (place / INDEX).is_file()
+def of_diffusion(name: str | Path, device: str | Device, dtype: Any) -> DiffusionModel | None:
+    """The pipeline of a folder of diffusers; None for another model."""
+    place = Path(name)
+    try:
+        found = (place / INDEX).is_file()
+    except (OSError, ValueError):  # a name that no file can have
+        return None
+    return load_pipeline(place, device, dtype) if found else None
 
 
 def load_pipeline(

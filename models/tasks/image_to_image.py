@@ -1,4 +1,4 @@
-"""The task image-to-image: a picture made of an image, such as a larger one."""
+"""The task image-to-image: a picture made of an image: a larger one, or as a prompt says."""
 
 from __future__ import annotations
 
@@ -8,17 +8,22 @@ from typing import Any
 import numpy as np
 
 from rushlight.core.tensor.autograd import no_grad
+from rushlight.models.diffusion.request import CHANGES, OPTIONS, SIZES, drawing
 from rushlight.models.image.files import load_all
 from rushlight.models.image.plot import drawable
 from rushlight.models.layers.vision.model import captured
-from rushlight.models.tasks.record import Input, Progress, Run, Task
+from rushlight.models.tasks.record import Input, Option, Progress, Run, Task
 
 
 def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """{"width", "height", "image"} of each image; a list for a list of images.
 
-    image: (height, width, 3) uint8, as many times larger as the model makes it.
+    image: (height, width, 3) uint8, as many times larger as the model makes it. A model that draws
+    follows the prompt and the other options, and its result has the settings too.
     """
+    if "text-to-image" in model.tasks:
+        prompt = "" if options["prompt"] is None else options["prompt"]
+        return (yield from drawing(model, prompt, options, images))
     made: list[dict[str, Any]] = []
     pixels = load_all(images)
     for image in pixels:
@@ -35,10 +40,15 @@ def run(model: Any, images: Any, options: Mapping[str, Any], watched: bool) -> R
     return drawable(images, pixels, made)
 
 
+_OPTIONS = (Option("prompt", "texts", None, "What is drawn."), *CHANGES, *OPTIONS, *SIZES)
+_NAMES = frozenset(option.name for option in _OPTIONS)
+
 TASK = Task(
     name="image-to-image",
-    summary="Make a picture of an image, such as a larger one.",
+    summary="Make a picture of an image: a larger one, or as a prompt says.",
     input=Input("images", "images", "The images."),
     output="value",
     run=run,
+    options=_OPTIONS,
+    follows=lambda model: _NAMES if "text-to-image" in model.tasks else frozenset(),
 )

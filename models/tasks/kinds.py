@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.models.audio.inputs import is_audio
-from rushlight.models.image.files import are_images
+from rushlight.models.image.files import are_images, is_image
 
 
 @dataclass(frozen=True)
@@ -262,6 +262,13 @@ KINDS: dict[str, Kind] = {
         {"type": "object"},
         "ImageData | ImageData[]",
         list[str],
+    ),
+    "image": Kind(
+        "an image: a file, its bytes, pixels",
+        is_image,
+        {"type": "object"},
+        "ImageData",
+        str,
     ),
     "mask": Kind(
         "a boolean for each token",

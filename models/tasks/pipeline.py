@@ -29,13 +29,23 @@ class Pipeline:
     def __repr__(self) -> str:
         return f"<pipeline {self.task.name} of a {self.model.config.model_type}>"
 
-    def __call__(self, given: Any, *, progress: Tell | None = None, **options: Any) -> Any:
+    def __call__(
+        self,
+        given: Any,
+        *,
+        progress: Tell | None = None,
+        preview: Callable[[Any], object] | None = None,
+        **options: Any,
+    ) -> Any:
         """The task's result for an input: a tensor, a text or a value.
 
         options: those of the task; TypeError or ValueError names an invalid one. progress(done,
-        total) is called between steps, if the task counts them.
+        total) is called between steps, if the task counts them; preview(one) after each step of a
+        task that draws, with its small pictures.
         """
-        result = self.run(given, options, progress=progress)
+        if preview is not None:
+            options = {**options, "previews": True}
+        result = self.run(given, options, part=preview, progress=progress)
         return result.text if self.task.output == "text" else result
 
     def stream(self, given: Any, **options: Any) -> Iterator[str]:
