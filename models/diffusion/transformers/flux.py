@@ -27,6 +27,7 @@ from rushlight.models.diffusion.transformers.common import (
     tanh_gelu,
     within_half,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 
 THETA = 10000.0
 
@@ -114,6 +115,13 @@ class FluxTransformer2DModel(nn.Module):
         )
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, outputs)
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 3), those of prompts first, on the device."""

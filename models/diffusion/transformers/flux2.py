@@ -29,6 +29,7 @@ from rushlight.models.diffusion.transformers.common import (
     time_waves,
     within_half,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 
 
 @dataclass
@@ -189,6 +190,13 @@ class Flux2Transformer2DModel(nn.Module):
         self.norm_out = LastNorm(width, c.eps, bias=False)
         outputs = c.patch_size**2 * (c.out_channels or c.in_channels)
         self.proj_out = nn.Linear(width, outputs, bias=False)
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 4), those of prompts first, on the device."""

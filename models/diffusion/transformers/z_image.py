@@ -31,6 +31,7 @@ from rushlight.models.diffusion.transformers.common import (
     time_waves,
     unpatched,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 from rushlight.models.layers.naming import put
 
 CONDITION = 256  # the largest width of a time's vector
@@ -152,6 +153,13 @@ class ZImageTransformer2DModel(nn.Module):
         put(self, "cap_embedder.1", nn.Linear(c.cap_feat_dim, c.dim))
         self.x_pad_token, self.cap_pad_token = parameter(1, c.dim), parameter(1, c.dim)
         self._fill()
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     def reset_parameters(self) -> None:
         """Tokens of padding are zero."""

@@ -323,9 +323,16 @@ ORIGINALS: dict[str, Row] = {
             "num_single_layers": 1,
             "axes_dims_rope": [4, 14, 14],
             "guidance_embeds": True,
-            "out_channels": 8,
+            "in_channels": 16,
+            "out_channels": 16,
+            "pooled_projection_dim": 16,
         },
-        _FLUX_INPUTS | {"guidance": _f(3.5, 2.0)},
+        _FLUX_INPUTS
+        | {
+            "hidden_states": (2, 6, 16),
+            "pooled_projections": (2, 16),
+            "guidance": _f(3.5, 2.0),
+        },
     ),
     "flux2": Row(
         "Flux2Transformer2DModel",

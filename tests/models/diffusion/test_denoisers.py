@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.basis.errors import LoadError
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile
 from rushlight.models.diffusion.transformers import originals
 
 _spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
@@ -154,3 +156,35 @@ def test_authors_names_give_what_diffusers_makes_of_them(name: str) -> None:
         out = model(**arguments(model, f"original:{name}", "cpu")).numpy()
     wanted = load_safetensors(table.GOLDENS)[f"original:{name}"].numpy()
     np.testing.assert_allclose(out, wanted, rtol=0, atol=1e-4 * float(np.abs(wanted).max()))
+
+
+def in_blocks(values: Any) -> Any:
+    """A matrix as q8_0, if its rows divide into blocks."""
+    if values.ndim != 2 or values.shape[1] % 32:
+        return values
+    layer = rl.nn.Linear(values.shape[1], values.shape[0], bias=False)
+    layer.load_state_dict({"weight": values})
+    layer.quantize_("q8_0")
+    return layer.weight.detach()
+
+
+def test_a_gguf_file_of_a_denoiser_keeps_its_blocks(tmp_path: Path) -> None:
+    tensors = {n: in_blocks(t) for n, t in by_authors_names("flux").items()}
+    rl.save_gguf(tensors, tmp_path / "flux.gguf", metadata={"general.architecture": "flux"})
+    source = DenoiserFile(tmp_path / "flux.gguf")
+    assert source.index["_class_name"] == "FluxPipeline"
+    config = json.loads(source.files("transformer")["config.json"])
+    stored = source.tensors("transformer")
+    assert stored["single_transformer_blocks.0.proj_mlp.weight"].is_quantized
+    plain = {n: t.dequantize() if t.is_quantized else t for n, t in stored.items()}
+    results = []
+    for state in (stored, plain):
+        model = denoiser("FluxTransformer2DModel", config)
+        model.load_state_dict(state, assign=True)
+        with rl.no_grad():
+            results.append(model(**arguments(model, "original:flux", "cpu")).numpy())
+    np.testing.assert_allclose(*results, rtol=0, atol=1e-4 * float(np.abs(results[1]).max()))
+    wanted = load_safetensors(table.GOLDENS)["original:flux"].numpy()
+    assert np.abs(results[0] - wanted).max() < 0.05 * np.abs(wanted).max()
+    with pytest.raises(LoadError, match="the part vae is missing"):
+        source.files("vae")
