@@ -158,7 +158,8 @@ class TimeAndText(nn.Module):
             if guidance is None:
                 raise ValueError("the model is distilled with guidance: give guidance=")
             out = out + self.guidance_embedder(time_waves(guidance).to(pooled.dtype))
-        return out + self.text_embedder(pooled)
+        texts: Tensor = self.text_embedder(pooled)
+        return out + texts
 
 
 class Modulation(nn.Module):
@@ -181,7 +182,7 @@ class LastNorm(Modulation):
         super().__init__(width, 2, bias)
         self.eps = eps
 
-    def apply(self, x: Tensor, condition: Tensor) -> Tensor:
+    def normed(self, x: Tensor, condition: Tensor) -> Tensor:
         """(batch, length, width) and (batch, width) -> (batch, length, width)."""
         scale, shift = self.forward(condition)
         return modulated(plain_norm(x, self.eps), scale, shift)
@@ -230,7 +231,8 @@ class FeedForward(nn.Module):
         inner = int(width * ratio)
         first = nn.Module()
         first.proj = nn.Linear(width, inner * times, bias=bias)
-        self.net = nn.ModuleList([first, nn.Identity(), nn.Linear(inner, width, bias=bias)])
+        last = nn.Linear(inner, width, bias=bias)
+        self.net: nn.ModuleList[Any] = nn.ModuleList([first, nn.Identity(), last])
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, length, width) -> the same."""

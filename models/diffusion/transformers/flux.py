@@ -152,5 +152,5 @@ class FluxTransformer2DModel(nn.Module):
         x = cat([texts, x], 1)
         for single in self.single_transformer_blocks:
             x = single(x, condition, image_rotary_emb)
-        out: Tensor = self.proj_out(self.norm_out.apply(x[:, words:], condition))
+        out: Tensor = self.proj_out(self.norm_out.normed(x[:, words:], condition))
         return out

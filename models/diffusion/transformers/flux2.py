@@ -230,5 +230,5 @@ class Flux2Transformer2DModel(nn.Module):
         x, each = cat([texts, x], 1), self.single_stream_modulation(condition)
         for single in self.single_transformer_blocks:
             x = single(x, each, image_rotary_emb)
-        out: Tensor = self.proj_out(self.norm_out.apply(x[:, words:], condition))
+        out: Tensor = self.proj_out(self.norm_out.normed(x[:, words:], condition))
         return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
@@ -56,7 +56,7 @@ class PixArtConfig:
     attention_type: str | None = "default"
 
     # norm_num_groups is not read, upcast_attention concerns the dtype of scores.
-    neutral = {  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {
         "dropout": (),
         "norm_num_groups": (),
         "upcast_attention": (),
@@ -68,13 +68,13 @@ class TimesOfLayers(nn.Module):
     """Six vectors for every layer, of a time and if `sized` of a picture's size."""
 
     def __init__(self, width: int, sized: bool = False) -> None:
-        self.sized = sized
-        put(self, "emb.timestep_embedder", TwoLayers(WAVES, width))
+        self.sized, self.emb = sized, nn.Module()
+        self.emb.timestep_embedder = TwoLayers(WAVES, width)
         if sized:
             if width % 3:
                 raise FormatError(f"config.json: the width {width} does not divide into thirds")
-            put(self, "emb.resolution_embedder", TwoLayers(WAVES, width // 3))
-            put(self, "emb.aspect_ratio_embedder", TwoLayers(WAVES, width // 3))
+            self.emb.resolution_embedder = TwoLayers(WAVES, width // 3)
+            self.emb.aspect_ratio_embedder = TwoLayers(WAVES, width // 3)
         self.linear = nn.Linear(width, 6 * width)
 
     def forward(
@@ -85,7 +85,8 @@ class TimesOfLayers(nn.Module):
         aspect_ratio: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """(batch,) -> (batch, 6 width) and (batch, width), in the dtype of `like`."""
-        vector: Any = self.emb.timestep_embedder(time_waves(times).to(like.dtype))
+        embed: Any = self.emb.get_submodule
+        vector: Tensor = embed("timestep_embedder")(time_waves(times).to(like.dtype))
         if self.sized:
             if resolution is None or aspect_ratio is None:
                 raise ValueError(
@@ -95,8 +96,7 @@ class TimesOfLayers(nn.Module):
             sizes = []
             for name, values in (("resolution", resolution), ("aspect_ratio", aspect_ratio)):
                 waves = time_waves(values.reshape(-1)).to(like.dtype)
-                layers = self.emb.get_submodule(f"{name}_embedder")
-                sizes.append(layers(waves).reshape(len(times), -1))
+                sizes.append(embed(f"{name}_embedder")(waves).reshape(len(times), -1))
             vector = vector + cat(sizes, 1)
         return self.linear(silu(vector)), vector
 
@@ -132,7 +132,7 @@ class PixArtLayer(Table):
         x = x + gate * seen
         if self.reads:
             x = x + self.attn2(x, mask=mask, memory=texts)[0]
-        y = self.ff(modulated(self._normed(x, "norm2"), scale_inner, shift_inner))
+        y: Tensor = self.ff(modulated(self._normed(x, "norm2"), scale_inner, shift_inner))
         return x + gate_inner * y
 
 
@@ -182,7 +182,8 @@ class PixArtTransformer2DModel(Table):
         c = self.config
         check_pixels("PixArtTransformer2DModel", hidden_states, c.in_channels, c.patch_size)
         height, width = hidden_states.shape[2:]
-        x = self.pos_embed.proj(hidden_states).flatten(2).transpose(1, 2)
+        first: Any = self.get_submodule("pos_embed.proj")
+        x = first(hidden_states).flatten(2).transpose(1, 2)
         stretch = c.interpolation_scale or max(c.sample_size // 64, 1)
         x = x + positions(x, height, width, c.patch_size, c.sample_size, stretch)
         times, vector = self.adaln_single(timestep, x, resolution, aspect_ratio)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -53,7 +53,10 @@ class QwenImageConfig:
     use_additional_t_cond: bool = False
     use_layer3d_rope: bool = False
 
-    neutral = {"guidance_embeds": (False,), "pooled_projection_dim": ()}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {
+        "guidance_embeds": (False,),
+        "pooled_projection_dim": (),
+    }
 
 
 class QwenImageLayer(nn.Module):
@@ -62,7 +65,7 @@ class QwenImageLayer(nn.Module):
     def __init__(self, width: int, heads: int, head_dim: int) -> None:
         for name in ("img", "txt"):
             put(self, f"{name}_mod.1", nn.Linear(width, 6 * width))
-            put(self, f"{name}_mlp", FeedForward(width))
+        self.img_mlp, self.txt_mlp = FeedForward(width), FeedForward(width)
         self.attn = Attention(width, heads, head_dim, joint=True)
 
     def forward(
@@ -102,6 +105,28 @@ class QwenImageLayer(nn.Module):
         return list(out.unsqueeze(1).chunk(6, -1))
 
 
+class _Times(nn.Module):
+    """A vector of a time; if `kinds`, with one of two that are added."""
+
+    def __init__(self, width: int, kinds: bool) -> None:
+        self.timestep_embedder, self.kinds = TwoLayers(WAVES, width), kinds
+        if kinds:
+            self.addition_t_embedding = nn.Embedding(2, width)
+
+    def forward(self, waves: Tensor, added: Tensor | None) -> Tensor:
+        """(batch, waves) -> (batch, width)."""
+        out: Tensor = self.timestep_embedder(waves)
+        if not self.kinds:
+            return out
+        if added is None:
+            raise ValueError(
+                "QwenImageTransformer2DModel: the model asks for additional_t_cond: give 0 or 1 "
+                "for each picture"
+            )
+        kind: Tensor = self.addition_t_embedding(added)
+        return out + kind
+
+
 class QwenImageTransformer2DModel(nn.Module):
     """The denoiser of Qwen-Image and Qwen-Image-Edit."""
 
@@ -113,9 +138,7 @@ class QwenImageTransformer2DModel(nn.Module):
             (c.num_attention_heads, c.attention_head_dim),
         )
         check_axes("axes_dims_rope", c.axes_dims_rope, c.attention_head_dim)
-        put(self, "time_text_embed.timestep_embedder", TwoLayers(WAVES, width))
-        if c.use_additional_t_cond:
-            put(self, "time_text_embed.addition_t_embedding", nn.Embedding(2, width))
+        self.time_text_embed = _Times(width, c.use_additional_t_cond)
         self.txt_norm = nn.RMSNorm(c.joint_attention_dim, eps=1e-6)
         self.img_in = nn.Linear(c.in_channels, width)
         self.txt_in = nn.Linear(c.joint_attention_dim, width)
@@ -174,7 +197,8 @@ class QwenImageTransformer2DModel(nn.Module):
         x = self.img_in(hidden_states)
         texts = self.txt_in(self.txt_norm(encoder_hidden_states))
         condition = self._condition(timestep.to(x.dtype), additional_t_cond)
-        clean = None if later is None else self._condition(timestep * 0.0, additional_t_cond)
+        still = timestep.to(x.dtype) * 0.0
+        clean = None if later is None else self._condition(still, additional_t_cond)
         mask = None
         if encoder_hidden_states_mask is not None:
             of_words = encoder_hidden_states_mask > 0
@@ -182,18 +206,10 @@ class QwenImageTransformer2DModel(nn.Module):
             mask = cat([of_words, of_pixels], 1)
         for layer in self.transformer_blocks:
             x, texts = layer(x, texts, (condition, clean), image_rotary_emb, (mask, later))
-        out: Tensor = self.proj_out(self.norm_out.apply(x, condition))
+        out: Tensor = self.proj_out(self.norm_out.normed(x, condition))
         return out
 
     def _condition(self, times: Tensor, added: Tensor | None) -> Tensor:
-        embed: Any = self.time_text_embed
-        waves = time_waves(times, scale=1000.0).to(self.txt_norm.weight.dtype)
-        out: Tensor = embed.timestep_embedder(waves)
-        if self.config.use_additional_t_cond:
-            if added is None:
-                raise ValueError(
-                    "QwenImageTransformer2DModel: the model asks for additional_t_cond: give 0 or "
-                    "1 for each picture"
-                )
-            out = out + embed.addition_t_embedding(added)
+        waves = time_waves(times, scale=1000.0).to(times.dtype)
+        out: Tensor = self.time_text_embed(waves, added)
         return out

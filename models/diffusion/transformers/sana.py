@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rushlight.core import nn
 from rushlight.core.basis.dtype import float32
@@ -58,7 +58,7 @@ class SanaConfig:
     qk_norm: str | None = None
     timestep_scale: float = 1.0  # of the times that a pipeline gives
 
-    neutral = {"dropout": ()}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {"dropout": ()}
 
 
 class LinearAttention(Attention):
@@ -164,7 +164,8 @@ class SanaLayer(Table):
         y = self.norm2(x) if self.affine else plain_norm(x, self.eps)
         y = modulated(y, scale_inner, shift_inner).transpose(1, 2)
         y = self.ff(y.reshape(*y.shape[:2], *size)).flatten(2).transpose(1, 2)
-        return x + gate_inner * y
+        out: Tensor = x + gate_inner * y
+        return out
 
 
 class TimeAndGuidance(nn.Module):
@@ -215,7 +216,8 @@ class SanaTransformer2DModel(Table):
         c = self.config
         check_pixels("SanaTransformer2DModel", hidden_states, c.in_channels, c.patch_size)
         height, width = hidden_states.shape[2:]
-        x = self.patch_embed.proj(hidden_states).flatten(2).transpose(1, 2)
+        first: Any = self.get_submodule("patch_embed.proj")
+        x = first(hidden_states).flatten(2).transpose(1, 2)
         if c.interpolation_scale is not None:
             stretch = c.interpolation_scale
             x = x + positions(x, height, width, c.patch_size, c.sample_size, stretch)

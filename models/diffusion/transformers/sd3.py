@@ -74,7 +74,7 @@ class JointLayer(nn.Module):
     def __init__(self, width: int, sizes: tuple[int, int], norm: str, dual: bool, last: bool):
         self.dual, self.last = dual, last
         self.norm1 = Modulation(width, 9 if dual else 6)
-        self.norm1_context = LastNorm(width) if last else Modulation(width, 6)
+        self.norm1_context: Modulation = LastNorm(width) if last else Modulation(width, 6)
         self.attn = Attention(width, *sizes, norm=norm, joint=True, last=last)
         if dual:
             self.attn2 = Attention(width, *sizes, norm=norm)
@@ -85,9 +85,9 @@ class JointLayer(nn.Module):
     def forward(self, x: Tensor, texts: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, pixels, width), (batch, words, width) -> the same."""
         own, y = self.norm1(condition), plain_norm(x)
-        if self.last:
-            other: tuple[Tensor, ...] = ()
-            read = self.norm1_context.apply(texts, condition)
+        other: tuple[Tensor, ...] = ()
+        if isinstance(self.norm1_context, LastNorm):
+            read = self.norm1_context.normed(texts, condition)
         else:
             other = self.norm1_context(condition)
             read = modulated(plain_norm(texts), other[1], other[0])
@@ -161,5 +161,5 @@ class SD3Transformer2DModel(nn.Module):
         for i, layer in enumerate(self.transformer_blocks):
             if i not in skip_layers:
                 x, texts = layer(x, texts, condition)
-        out = self.proj_out(self.norm_out.apply(x, condition))
+        out = self.proj_out(self.norm_out.normed(x, condition))
         return unpatched(out, c.patch_size, *hidden_states.shape[2:])

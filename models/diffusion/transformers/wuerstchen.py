@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -38,7 +38,7 @@ class WuerstchenPriorConfig:
     depth: int = 16
     nhead: int = 16
 
-    neutral = {"dropout": ()}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {"dropout": ()}
 
 
 @dataclass
@@ -59,7 +59,7 @@ class WuerstchenDiffNeXtConfig:
     clip_embd: int = 1024
     kernel_size: int = 3
 
-    neutral = {"dropout": ()}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {"dropout": ()}
 
 
 def ratio_waves(ratios: Tensor, width: int) -> Tensor:
@@ -87,7 +87,8 @@ class ByTime(nn.Module):
 
     def forward(self, x: Tensor, time: Tensor) -> Tensor:
         """(batch, width, height, width) and (batch, times) -> the same."""
-        scale, shift = self.mapper(time)[:, :, None, None].chunk(2, 1)
+        vectors: Tensor = self.mapper(time)
+        scale, shift = vectors[:, :, None, None].chunk(2, 1)
         return x * (scale + 1.0) + shift
 
 
@@ -132,8 +133,8 @@ class Mixer(nn.Module):
         y = channel_norm(self.depthwise(y))
         y = cat([y, skip], 1) if skip is not None and self.late else y
         y = ops.gelu(get("channelwise.0")(y.permute(0, 2, 3, 1)))
-        y = get("channelwise.4")(get("channelwise.2")(y))
-        return x + y.permute(0, 3, 1, 2)
+        out: Tensor = get("channelwise.4")(get("channelwise.2")(y))
+        return x + out.permute(0, 3, 1, 2)
 
 
 class Reader(nn.Module):
@@ -150,7 +151,7 @@ class Reader(nn.Module):
         get: Any = self.get_submodule
         own = channel_norm(x).flatten(2).transpose(1, 2)
         memory = cat([own, get("kv_mapper.1")(silu(texts))], 1)
-        seen, _ = self.attention(own, memory=memory)
+        seen: Tensor = self.attention(own, memory=memory)[0]
         return x + seen.transpose(1, 2).reshape(x.shape)
 
 
@@ -183,7 +184,8 @@ class WuerstchenPrior(nn.Module):
         texts = get("cond_mapper.2")(texts)
         time = ratio_waves(timestep, self.config.c_r).to(x.dtype)
         x = through(list(self.blocks), x, time, texts)
-        mean, share = get("out.1")(channel_norm(x)).chunk(2, 1)
+        last: Tensor = get("out.1")(channel_norm(x))
+        mean, share = last.chunk(2, 1)
         return (hidden_states - mean) / ((1.0 - share).abs() + 1e-5)
 
 
@@ -231,20 +233,23 @@ class WuerstchenDiffNeXt(nn.Module):
         last = len(widths) - 1
         down, up = [], []
         for i, width in enumerate(widths):
-            blocks = [Resized(widths[i - 1], width, larger=False)] if i else []
-            down.append(nn.ModuleList([*blocks, *self._level(c, i, 0)]))
-        for i in reversed(range(len(widths))):
-            blocks = self._level(c, i, widths[i] if i < last else 0)
+            level = self._level(c, i, 0)
             if i:
-                blocks.append(Resized(widths[i], widths[i - 1], larger=True))
-            up.append(nn.ModuleList(blocks))
+                level.insert(0, Resized(widths[i - 1], width, larger=False))
+            down.append(nn.ModuleList(level))
+        for i in reversed(range(len(widths))):
+            level = self._level(c, i, widths[i] if i < last else 0)
+            if i:
+                level.append(Resized(widths[i], widths[i - 1], larger=True))
+            up.append(nn.ModuleList(level))
         self.down_blocks, self.up_blocks = nn.ModuleList(down), nn.ModuleList(up)
         put(self, "clf.1", nn.Conv2d(widths[0], 2 * c.c_out * c.patch_size**2, 1))
 
     @staticmethod
     def _level(c: WuerstchenDiffNeXtConfig, i: int, joined: int) -> list[nn.Module]:
         """The blocks of a level; `joined`: the channels that join its first one."""
-        width, blocks = c.c_hidden[i], []
+        width = c.c_hidden[i]
+        blocks: list[nn.Module] = []
         for j in range(c.blocks[i]):
             for k, kind in enumerate(c.level_config[i]):
                 skipped = (joined if j == k == 0 else 0) + (c.c_cond if c.inject_effnet[i] else 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -59,7 +59,7 @@ class ZImageConfig:
     axes_lens: Any = (1024, 512, 512)
 
     # The reference makes as many key heads as heads, whatever n_kv_heads is.
-    neutral = {"n_kv_heads": (), "siglip_feat_dim": (None,)}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {"n_kv_heads": (), "siglip_feat_dim": (None,)}
 
 
 class _GatedForward(nn.Module):
@@ -91,8 +91,10 @@ class ZImageLayer(nn.Module):
             eps=1e-5,
         )
         self.feed_forward = _GatedForward(c.dim, int(c.dim / 3 * 8))
-        for name in ("attention_norm1", "ffn_norm1", "attention_norm2", "ffn_norm2"):
-            put(self, name, nn.RMSNorm(c.dim, eps=c.norm_eps))
+        self.attention_norm1 = nn.RMSNorm(c.dim, eps=c.norm_eps)
+        self.attention_norm2 = nn.RMSNorm(c.dim, eps=c.norm_eps)
+        self.ffn_norm1 = nn.RMSNorm(c.dim, eps=c.norm_eps)
+        self.ffn_norm2 = nn.RMSNorm(c.dim, eps=c.norm_eps)
         if conditioned:
             inside = min(c.dim, CONDITION)
             self.adaLN_modulation = nn.ModuleList([nn.Linear(inside, 4 * c.dim)])
@@ -108,14 +110,16 @@ class ZImageLayer(nn.Module):
         if not self.conditioned:
             seen, _ = self.attention(self.attention_norm1(x), angles=angles, mask=mask)
             x = x + self.attention_norm2(seen)
-            return x + self.ffn_norm2(self.feed_forward(self.ffn_norm1(x)))
+            out: Tensor = x + self.ffn_norm2(self.feed_forward(self.ffn_norm1(x)))
+            return out
         vectors = self.adaLN_modulation[0](condition).unsqueeze(1).chunk(4, -1)
         scale, gate, scale_inner, gate_inner = vectors
         y = self.attention_norm1(x) * (scale + 1.0)
         seen, _ = self.attention(y, angles=angles, mask=mask)
         x = x + gate.tanh() * self.attention_norm2(seen)
         y = self.feed_forward(self.ffn_norm1(x) * (scale_inner + 1.0))
-        return x + gate_inner.tanh() * self.ffn_norm2(y)
+        out = x + gate_inner.tanh() * self.ffn_norm2(y)
+        return out
 
 
 class ZImageTransformer2DModel(nn.Module):
@@ -140,13 +144,10 @@ class ZImageTransformer2DModel(nn.Module):
             put(self, f"all_x_embedder.{key}", nn.Linear(features, c.dim))
             put(self, f"all_final_layer.{key}.linear", nn.Linear(c.dim, features))
             put(self, f"all_final_layer.{key}.adaLN_modulation.1", nn.Linear(inside, c.dim))
-        for name, count, conditioned in (
-            ("noise_refiner", c.n_refiner_layers, True),
-            ("context_refiner", c.n_refiner_layers, False),
-            ("layers", c.n_layers, True),
-        ):
-            layers = [ZImageLayer(c, conditioned) for _ in range(count)]
-            put(self, name, nn.ModuleList(layers))
+        few, many = range(c.n_refiner_layers), range(c.n_layers)
+        self.noise_refiner = nn.ModuleList([ZImageLayer(c, True) for _ in few])
+        self.context_refiner = nn.ModuleList([ZImageLayer(c, False) for _ in few])
+        self.layers = nn.ModuleList([ZImageLayer(c, True) for _ in many])
         put(self, "t_embedder.mlp.0", nn.Linear(256, MIDDLE))
         put(self, "t_embedder.mlp.2", nn.Linear(MIDDLE, inside))
         put(self, "cap_embedder.0", nn.RMSNorm(c.cap_feat_dim, eps=c.norm_eps))

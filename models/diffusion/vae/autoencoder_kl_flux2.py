@@ -12,7 +12,6 @@ from rushlight.core.ops.creation import ones, zeros
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.config import known, read_part
 from rushlight.models.diffusion.vae.autoencoder_kl import AutoencoderKL, KLConfig
-from rushlight.models.layers.naming import put
 
 
 @dataclass
@@ -48,10 +47,9 @@ class AutoencoderKLFlux2(AutoencoderKL):
             )
         self.config = c
         count = 4 * c.latent_channels
-        moments = nn.Module()
+        self.bn = moments = nn.Module()
         moments.running_mean = Buffer(zeros((count,), device="meta"))
         moments.running_var = Buffer(ones((count,), device="meta"))
-        put(self, "bn", moments)
 
     @staticmethod
     def rename_tensors(tensors: Mapping[str, Tensor], config: Any = None) -> dict[str, Tensor]:
@@ -76,8 +74,10 @@ class AutoencoderKLFlux2(AutoencoderKL):
         return x.permute(0, 1, 4, 2, 5, 3).reshape(batch, channels // 4, 2 * height, 2 * width)
 
     def _moments(self, like: Tensor) -> tuple[Tensor, Tensor]:
-        mean, variance = self.bn.running_mean, self.bn.running_var
-        deviation = (variance + self.config.batch_norm_eps).sqrt()
+        bn: Any = self.bn
+        config: Any = self.config
+        mean, variance = bn.running_mean, bn.running_var
+        deviation = (variance + config.batch_norm_eps).sqrt()
         shaped = (values.reshape(1, -1, 1, 1).to(like.dtype) for values in (mean, deviation))
         return next(shaped), next(shaped)
 

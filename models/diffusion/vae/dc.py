@@ -116,8 +116,9 @@ class ScaledAttention(nn.Module):
     def __init__(self, width: int, stage: _Stage) -> None:
         heads, self.head_dim = width // stage.head_dim, stage.head_dim
         inner = heads * stage.head_dim
-        for name in ("to_q", "to_k", "to_v"):
-            setattr(self, name, nn.Linear(width, inner, bias=False))
+        self.to_q = nn.Linear(width, inner, bias=False)
+        self.to_k = nn.Linear(width, inner, bias=False)
+        self.to_v = nn.Linear(width, inner, bias=False)
         self.to_qkv_multiscale = nn.ModuleList(
             [_Scale(inner, heads, kernel) for kernel in stage.scales]
         )
@@ -187,6 +188,7 @@ class Doubled(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, inputs, h, w) -> (batch, outputs, 2 h, 2 w)."""
+        y: Tensor
         if self.widened:
             y = self.conv(interpolate(x, scale_factor=2.0, mode="nearest"))
         else:

@@ -56,8 +56,8 @@ class MixingResidual(nn.Module):
         y = y * (scales[0] + 1.0) + scales[1]
         x = x + get("depthwise.1")(pad(y, (1, 1, 1, 1), "replicate")) * scales[2]
         y = plain_norm(x.permute(0, 2, 3, 1)) * (scales[3] + 1.0) + scales[4]
-        y = get("channelwise.2")(ops.gelu(get("channelwise.0")(y)))
-        return x + y.permute(0, 3, 1, 2) * scales[5]
+        out: Tensor = get("channelwise.2")(ops.gelu(get("channelwise.0")(y)))
+        return x + out.permute(0, 3, 1, 2) * scales[5]
 
 
 class PaellaVQModel(nn.Module):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from rushlight.core import nn, ops
 from rushlight.core.functional.network.activations import silu
@@ -37,7 +37,7 @@ class AutoencoderKLQwenImageConfig:
     latents_mean: Any = _MEANS
     latents_std: Any = _STDS
 
-    neutral = {"dropout": (), "attn_scales": ([],)}  # noqa: RUF012
+    neutral: ClassVar[dict[str, tuple[Any, ...]]] = {"dropout": (), "attn_scales": ([],)}
 
 
 class FrameConv(nn.Module):
@@ -74,8 +74,9 @@ class ChannelNorm(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, width, height, width) -> the same."""
-        length = (x * x).sum(1, keepdim=True).sqrt().clamp(min=_LEAST)
-        return x / length * x.shape[1] ** 0.5 * self.gamma.reshape(-1, 1, 1)
+        length: Tensor = (x * x).sum(1, keepdim=True).sqrt().clamp(min=_LEAST)
+        scale: Tensor = self.gamma.reshape(-1, 1, 1) * x.shape[1] ** 0.5
+        return x / length * scale
 
 
 class Residual(nn.Module):
@@ -91,7 +92,8 @@ class Residual(nn.Module):
         """(batch, inputs, height, width) -> (batch, outputs, height, width)."""
         y = self.conv1(silu(self.norm1(x)))
         y = self.conv2(silu(self.norm2(y)))
-        return y + (self.conv_shortcut(x) if hasattr(self, "conv_shortcut") else x)
+        out: Tensor = y + (self.conv_shortcut(x) if hasattr(self, "conv_shortcut") else x)
+        return out
 
 
 class PlaceAttention(nn.Module):
@@ -105,7 +107,8 @@ class PlaceAttention(nn.Module):
         """(batch, width, height, width) -> the same."""
         y = self.to_qkv(self.norm(x)).flatten(2).transpose(1, 2).unsqueeze(1)
         seen = ops.attention(*y.chunk(3, -1)).squeeze(1)
-        return x + self.proj(seen.transpose(1, 2).reshape(x.shape))
+        out: Tensor = x + self.proj(seen.transpose(1, 2).reshape(x.shape))
+        return out
 
 
 class Resized(nn.Module):
@@ -199,8 +202,9 @@ class Decoder(_Coder):
         """(batch, z_dim, height / 8, width / 8) -> (batch, channels, height, width)."""
         x = self.middle(self.conv_in(z))
         for block in self.up_blocks:
-            for layer in (*block.resnets, *getattr(block, "upsamplers", ())):
-                x = layer(x)
+            for layers in block.children():
+                for layer in layers.children():
+                    x = layer(x)
         out: Tensor = self.conv_out(silu(self.norm_out(x)))
         return out
 

@@ -65,7 +65,8 @@ def _grid(count: int, *first: int) -> Array:
     rows, columns = np.mgrid[:2, :count]
     places = np.zeros((2 * count, len(first)), np.int64)
     places[:, 1], places[:, 2] = rows.ravel(), columns.ravel()
-    return places + np.array(first)
+    moved: Array = places + np.array(first)
+    return moved
 
 
 def _f(*values: float) -> Array:

@@ -38,7 +38,8 @@ def folder_of(name: str, place: Path) -> Path:
         config = table.ROWS[name][part]
         state = part_class(config["_class_name"], part)(config).state_dict()
         shapes[part] = {n: list(t.shape) for n, t in state.items()}
-    return table.write_pipeline(place, name, shapes)
+    folder: Path = table.write_pipeline(place, name, shapes)
+    return folder
 
 
 def picture(name: str, place: Path, device: str) -> Any:
