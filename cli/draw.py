@@ -80,5 +80,7 @@ def draw(
         print(json.dumps({"model": model, "pictures": rows, "seconds": round(spent, 4)}))
         return
     for file, picture in zip(files, pictures, strict=True):
-        print(f"{file}  {picture['width']} x {picture['height']}, seed {picture['settings']['seed']}")
+        print(
+            f"{file}  {picture['width']} x {picture['height']}, seed {picture['settings']['seed']}"
+        )
     print(f"{len(files)} pictures on {device} in {spent:.2f} s", file=sys.stderr)

@@ -8,30 +8,45 @@ from typing import Any
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io import read_tables
 from rushlight.models.diffusion.model import DiffusionModel
-from rushlight.models.diffusion.parts import INDEX, Folder, Parts
+from rushlight.models.diffusion.parts import INDEX, Folder, Parts, Source
 from rushlight.models.diffusion.registry import pipeline_class
+from rushlight.models.diffusion.single_file.source import FIRST, SingleFile
 
 
 def of_diffusion(name: str | Path, device: str | Device, dtype: Any) -> DiffusionModel | None:
     """The pipeline of a folder of diffusers; None for another model."""
     place = Path(name)
     try:
-        found = (place / INDEX).is_file()
+        if not (place / INDEX).is_file() and not _is_single(place):
+            return None
     except (OSError, ValueError):  # a name that no file can have
         return None
-    return load_pipeline(place, device, dtype) if found else None
+    return load_pipeline(place, device, dtype)
+
+
+def _is_single(place: Path) -> bool:
+    """Whether a file of safetensors or PyTorch is a whole pipeline in the authors' layout."""
+    if place.suffix not in (".safetensors", ".ckpt") or not place.is_file():
+        return False
+    try:
+        tables = [table for _, table, _ in read_tables(place)]
+        return any(name.endswith(FIRST) for table in tables for name in table.entries)
+    except FormatError:
+        return False  # it is told where it is read
 
 
 def load_pipeline(
     place: Path, device: str | Device = "cpu", dtype: str | DType | None = None
 ) -> DiffusionModel:
-    """The pipeline of a folder; its parts are loaded when they are used.
+    """The pipeline of a folder or a single file; its parts are loaded when they are used.
 
     `device` is where it computes. dtype: that of its weights, default as stored; a quantized one
     is that of the matrices. LoadError for a class that is not supported and for a missing part.
     """
-    source = Folder(place)
+    source: Source = Folder(place) if place.is_dir() else SingleFile(place)
     kind = pipeline_class(source.index.get("_class_name"))
     wanted = None if dtype is None else as_dtype(dtype)
     model: DiffusionModel = kind(Parts(source, as_device(device), wanted))

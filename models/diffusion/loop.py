@@ -180,9 +180,7 @@ def _noisy(scheduler: Any, image: Tensor, noise: Tensor, times: Tensor) -> Tenso
     return out
 
 
-def _passed(
-    scheduler: Any, request: Request, generators: Sequence[Generator]
-) -> dict[str, Any]:
+def _passed(scheduler: Any, request: Request, generators: Sequence[Generator]) -> dict[str, Any]:
     """What the scheduler's steps take besides."""
     known = inspect.signature(scheduler.step).parameters
     passed: dict[str, Any] = {}

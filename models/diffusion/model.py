@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rushlight.core.backends import Device
@@ -11,6 +13,7 @@ from rushlight.core.basis.dtype import DType, float32
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.lora import Lora, LoraReport, merged, read_lora
 from rushlight.models.diffusion.parts import Parts
 from rushlight.models.model import Model
 from rushlight.models.schedulers import Scheduler
@@ -83,6 +86,54 @@ class DiffusionModel(Model):
         index = parts.source.index
         self.config = PipelineConfig(str(index.get("_class_name")), index)
         parts.check(self.needs)
+        self.loras: dict[str, Lora] = {}
+        parts.changed = lambda part, tensors: merged(part, tensors, self.loras.values())
+
+    # --- LoRA -------------------------------------------------------------------------------------
+
+    def load_lora(
+        self,
+        file: str | os.PathLike[str],
+        scale: float = 1.0,
+        *,
+        name: str | None = None,
+        strict: bool = True,
+    ) -> LoraReport:
+        """Add a LoRA of diffusers or kohya, beside those that are there; how many keys matched.
+
+        file: its safetensors; scale: how much it counts; name: what `set_lora` calls it, by default
+        the file's. strict: LoadError for keys that match no weight. Weights are those of a fresh
+        load with the same LoRAs, bit for bit.
+        """
+        called = Path(file).stem if name is None else name
+        if called in self.loras:
+            raise ValueError(f"load_lora: there is a LoRA {called!r} already; pass another name")
+        self.loras[called] = read_lora(self, Path(file), scale, strict)
+        self._changed(called)
+        return self.loras[called].report
+
+    def set_lora(self, name: str, scale: float) -> None:
+        """Change how much a LoRA counts. ValueError for a name that is not there."""
+        self._named(name).scale = scale
+        self._changed(name)
+
+    def remove_lora(self, name: str | None = None) -> None:
+        """Remove a LoRA, or all; the weights are those of before, bit for bit."""
+        for called in [*self.loras] if name is None else [name]:
+            self._named(called)
+            self._changed(called)
+            del self.loras[called]
+
+    def _named(self, name: str) -> Lora:
+        if name not in self.loras:
+            raise ValueError(
+                f"there is no LoRA {name!r}; there are: {', '.join(self.loras) or 'none'}"
+            )
+        return self.loras[name]
+
+    def _changed(self, name: str) -> None:
+        for part in self.loras[name].parts:
+            self.parts.release(part)
 
     @property
     def device(self) -> Device:

@@ -15,7 +15,9 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.text.clip import ClipText, TextStates, framed, ids_of
 
 _UP, _DOWN = 1.1, 1 / 1.1
-_TOKENS = re.compile(r"\\[()\[\]\\]|\(|\[|:\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*\)|\)|\]|[^\\()\[\]:]+|:|\\")
+_TOKENS = re.compile(
+    r"\\[()\[\]\\]|\(|\[|:\s*([+-]?(?:\d+\.?\d*|\.\d+))\s*\)|\)|\]|[^\\()\[\]:]+|:|\\"
+)
 _MOST = 32  # windows of a prompt
 
 

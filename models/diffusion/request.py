@@ -36,7 +36,9 @@ OPTIONS = (
     Option("num_inference_steps", "int", None, "Steps; the model's own by default.", least=1),
     Option("guidance_scale", "float", None, "How much the prompt counts; 1 is without guidance."),
     Option("seed", "int", None, "Of the noise: the same picture again.", least=0),
-    Option("num_images_per_prompt", "int", 1, "Pictures, of the seeds one after the other.", least=1),
+    Option(
+        "num_images_per_prompt", "int", 1, "Pictures, of the seeds one after the other.", least=1
+    ),
     Option("scheduler", "text", None, "Another one than the model's.", tuple(SCHEDULERS)),
     Option("eta", "float", 0.0, "The share of noise in DDIM's steps."),
     Option("guidance_rescale", "float", 0.0, "How far guidance keeps the output's deviation."),
@@ -204,7 +206,10 @@ def _size(
         defaults = max(tall // step, 1) * step, max(wide // step, 1) * step
     else:
         defaults = model.default_size()
-    height, width = defaults[0] if height is None else height, defaults[1] if width is None else width
+    height, width = (
+        defaults[0] if height is None else height,
+        defaults[1] if width is None else width,
+    )
     for name, value in (("width", width), ("height", height)):
         if value % step or not step <= value <= LARGEST:
             near = max(step, round(value / step) * step)

@@ -60,7 +60,9 @@ def from_config(config: Mapping[str, Any], **changes: Any) -> Scheduler:
     """
     name = config.get("_class_name")
     if name not in CLASSES:
-        raise ValueError(f"the scheduler {name!r} is not supported; supported: {', '.join(CLASSES)}")
+        raise ValueError(
+            f"the scheduler {name!r} is not supported; supported: {', '.join(CLASSES)}"
+        )
     return CLASSES[str(name)].from_config(config, **changes)
 
 

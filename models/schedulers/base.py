@@ -159,7 +159,10 @@ class Scheduler:
     # --- timesteps ------------------------------------------------------------------------------
 
     def set_timesteps(
-        self, num_inference_steps: int | None = None, device: Device | str | None = None, **more: Any
+        self,
+        num_inference_steps: int | None = None,
+        device: Device | str | None = None,
+        **more: Any,
     ) -> None:
         """Choose the timesteps of a run; `timesteps` are then a tensor on `device`.
 
@@ -305,9 +308,7 @@ def noise_like(
     return noise.to(device=sample.device, dtype=wanted)
 
 
-def _normal(
-    shape: tuple[int, ...], generator: Any, dtype: DType, device: Device
-) -> Tensor:
+def _normal(shape: tuple[int, ...], generator: Any, dtype: DType, device: Device) -> Tensor:
     place = device if generator is None else generator.device
     return randn(*shape, generator=generator, device=place, dtype=dtype).to(device=device)
 

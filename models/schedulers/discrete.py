@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rushlight.core.backends import Device, Generator
+from rushlight.core.backends import Device
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (
     Array,
@@ -326,7 +326,9 @@ class LCMScheduler(SignalScheduler):
         train = self.config.num_train_timesteps
         original = original_inference_steps or self.config.original_inference_steps
         if original > train:
-            raise ValueError(f"LCMScheduler: original_inference_steps is {original}; at most {train}")
+            raise ValueError(
+                f"LCMScheduler: original_inference_steps is {original}; at most {train}"
+            )
         distilled = np.arange(1, int(original * strength) + 1) * (train // original) - 1
         if timesteps is not None:
             times = _falling(self, timesteps)

@@ -16,7 +16,6 @@ from rushlight.models.schedulers.base import (
     floats,
     in_float32,
     noise_like,
-    number_of,
     spread,
 )
 from rushlight.models.schedulers.discrete import SignalScheduler

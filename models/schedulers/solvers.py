@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from rushlight.core.backends import Device, Generator
+from rushlight.core.backends import Device
 from rushlight.core.basis.dtype import float32
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.schedulers.base import (

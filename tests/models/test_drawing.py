@@ -50,7 +50,9 @@ def _far(image: Any, name: str, key: str = "picture") -> int:
 
 def _near(found: rl.Tensor, golden: list[float], device: str, step: int = 1) -> None:
     near = 1e-4 if device == "cpu" else 1e-3
-    np.testing.assert_allclose(found.cpu().numpy().reshape(-1)[::step], golden, atol=near, rtol=near)
+    np.testing.assert_allclose(
+        found.cpu().numpy().reshape(-1)[::step], golden, atol=near, rtol=near
+    )
 
 
 @pytest.mark.parametrize("name", [*tiny.PIPELINES])
@@ -115,14 +117,15 @@ def test_pictures_out_of_a_picture_are_diffusers(
 
 
 def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path: Path) -> None:
-    pipe = rl.pipeline("text-to-image", folders["sd15"], steps=2, size="32", keep="one")
+    model = rl.models.load(folders["sd15"])
+    pipe = rl.pipeline("text-to-image", model, steps=2, size="32")
     previews: list[Any] = []
     both = pipe("a (bad:1.3) candle", seed=7, num_images_per_prompt=2, preview=previews.append)
     second = pipe("a (bad:1.3) candle", seed=8)
     assert np.array_equal(both[1]["image"], second["image"])
     assert not np.array_equal(both[0]["image"], second["image"])
     assert [p.step for p in previews] == [1, 2, 3] and previews[0].pictures[0].shape == (4, 4, 3)
-    assert list(pipe.model.parts._modules) == ["vae"]  # the others were released
+    assert len(model.parts._modules) == 3
     place = both[0].save(tmp_path / "a.png")
     settings = json.loads(texts_of(place.read_bytes())["parameters"])
     assert settings["seed"] == 7 and settings["prompt"] == "a (bad:1.3) candle"
@@ -134,8 +137,13 @@ def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path:
     long = pipe("a bad candle, " * 40, seed=8)  # of several windows
     cut = pipe("a bad candle, " * 39, seed=8)
     assert not np.array_equal(long["image"], cut["image"])
-    for name in ("euler", "euler-a", "dpm++2m", "dpm++sde", "heun", "unipc", "lcm", "ddpm"):
+    for name in ("euler-a", "dpm++2m", "dpm++sde", "heun", "unipc", "lcm"):
         assert pipe("a cat", seed=1, scheduler=name)["image"].std() > 1
+    one = pipe("a bad candle", seed=8, keep="one")
+    assert np.array_equal(one["image"], plain["image"])
+    model.parts.release()
+    pipe("a cat", keep="one", steps=1)
+    assert list(model.parts._modules) == ["vae"]  # the others were released
 
 
 @pytest.mark.parametrize(
@@ -175,11 +183,3 @@ def test_missing_parts_and_numbers_that_are_not_finite_are_named(tmp_path: Path)
     (folder / "model_index.json").write_text(json.dumps({**index, "_class_name": "Kandinsky"}))
     with pytest.raises(rl.LoadError, match="_class_name Kandinsky is not supported; supported: St"):
         rl.models.load(folder)
-
-
-def test_quantized_matrices_draw_nearly_the_same(folders: dict[str, Path]) -> None:
-    config = {**tiny.PIPELINES["sd15"]["unet"], "block_out_channels": [32, 64]}
-    unet = UNet2DConditionModel(config)
-    assert unet is not None
-    plain = rl.models.load(folders["sdxl"])
-    assert plain.parts.nbytes("unet") > 0

@@ -33,7 +33,9 @@ def test_the_sample_after_twenty_steps_is_diffusers(golden: dict[str, Any]) -> N
     setting = {"mu": options.pop("mu")} if "mu" in options else {}
     scheduler: Any = getattr(rl.schedulers, golden["class"]).from_config(golden["config"])
     scheduler.set_timesteps(20, **setting)
-    np.testing.assert_allclose(scheduler.timesteps.numpy()[::3], golden["timesteps"], rtol=1e-6, atol=1e-4)
+    np.testing.assert_allclose(
+        scheduler.timesteps.numpy()[::3], golden["timesteps"], rtol=1e-6, atol=1e-4
+    )
     sample = rl.tensor(values(50, 0.9)) * float(scheduler.init_noise_sigma)
     for number, t in enumerate(scheduler.timesteps):
         scaled = scheduler.scale_model_input(sample, t)
@@ -100,7 +102,5 @@ def test_a_model_learns_with_a_scheduler() -> None:
         return loss.detach()
 
     clean = rl.ones(64, 3)
-    losses = [
-        step(clean, rl.randn(64, 3), rl.randint(0, 50, (64,))).item() for _ in range(40)
-    ]
+    losses = [step(clean, rl.randn(64, 3), rl.randint(0, 50, (64,))).item() for _ in range(40)]
     assert sum(losses[-5:]) < 0.7 * sum(losses[:5])

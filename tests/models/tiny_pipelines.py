@@ -76,7 +76,11 @@ PIPELINES: dict[str, dict[str, Any]] = {
             "skip_prk_steps": True,
             "steps_offset": 1,
         },
-        "options": {"num_inference_steps": 4, "guidance_scale": 4.0, "negative_prompt": "a dim cat"},
+        "options": {
+            "num_inference_steps": 4,
+            "guidance_scale": 4.0,
+            "negative_prompt": "a dim cat",
+        },
     },
     "sd21": {
         "class": "StableDiffusionPipeline",
@@ -149,7 +153,9 @@ def weight(name: str, shape: tuple[int, ...]) -> Array:
     return values(name, shape, 1 / math.sqrt(math.prod(shape[1:])))
 
 
-def text_shapes(config: Mapping[str, Any], prefix: str = "text_model.") -> dict[str, tuple[int, ...]]:
+def text_shapes(
+    config: Mapping[str, Any], prefix: str = "text_model."
+) -> dict[str, tuple[int, ...]]:
     """The tensors of a text encoder with their shapes."""
     width, inner = config["hidden_size"], config["intermediate_size"]
     shapes: dict[str, tuple[int, ...]] = {

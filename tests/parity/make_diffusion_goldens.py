@@ -87,12 +87,19 @@ def golden(name: str, folder: Path) -> dict:
             large = torch.from_numpy(tiny.values("large", (1, 3, 48, 72)))
             row["tiled_encoded"] = numbers(pipe.vae.encode(large).latent_dist.mean, 3)
             pipe.vae.disable_tiling()
-        embeds = pipe.encode_prompt(tiny.PROMPT, device="cpu", num_images_per_prompt=1,
-                                    do_classifier_free_guidance=False)
+        embeds = pipe.encode_prompt(
+            tiny.PROMPT, device="cpu", num_images_per_prompt=1, do_classifier_free_guidance=False
+        )
         row["states"] = numbers(embeds[0], 11)
         options = tiny.PIPELINES[name]["options"]
-        made = pipe(tiny.PROMPT, latents=latents, height=tiny.SIDE, width=tiny.SIDE,
-                    output_type="np", **options).images[0]
+        made = pipe(
+            tiny.PROMPT,
+            latents=latents,
+            height=tiny.SIDE,
+            width=tiny.SIDE,
+            output_type="np",
+            **options,
+        ).images[0]
         row["picture"] = text_of((made * 255).round().astype(np.uint8))
         if name == "sd15":
             row |= changed(pipe)
@@ -113,8 +120,16 @@ def changed(pipe: object) -> dict:
     painted = diffusers.StableDiffusionInpaintPipeline(**pipe.components)
     painted.set_progress_bar_config(disable=True)
     mask = Image.fromarray((tiny.mask() * 255).astype(np.uint8))
-    made = painted(tiny.PROMPT, image=image, mask_image=mask, strength=0.8, height=tiny.SIDE,
-                   width=tiny.SIDE, num_inference_steps=5, output_type="np")
+    made = painted(
+        tiny.PROMPT,
+        image=image,
+        mask_image=mask,
+        strength=0.8,
+        height=tiny.SIDE,
+        width=tiny.SIDE,
+        num_inference_steps=5,
+        output_type="np",
+    )
     row["inpainting"] = text_of((made.images[0] * 255).round().astype(np.uint8))
     return row
 

@@ -11,10 +11,9 @@ import sys
 import types
 from pathlib import Path
 
+import mpmath
 import numpy as np
 import torch
-
-import mpmath
 
 PLACE = Path(__file__).resolve().parents[1] / "models" / "data" / "schedulers.json"
 SHAPE = (2, 2, 3)
@@ -30,7 +29,11 @@ def values(number: int, kind: float, shape: tuple[int, ...] = SHAPE) -> np.ndarr
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
 ROWS: list[tuple[str, dict, dict]] = [
     ("DDPMScheduler", {}, {}),
-    ("DDPMScheduler", {"beta_schedule": "squaredcos_cap_v2", "variance_type": "fixed_small_log"}, {}),
+    (
+        "DDPMScheduler",
+        {"beta_schedule": "squaredcos_cap_v2", "variance_type": "fixed_small_log"},
+        {},
+    ),
     ("DDPMScheduler", {"variance_type": "fixed_large", "prediction_type": "v_prediction"}, {}),
     (
         "DDPMScheduler",
@@ -42,10 +45,18 @@ ROWS: list[tuple[str, dict, dict]] = [
         },
         {},
     ),
-    ("DDPMScheduler", {"thresholding": True, "sample_max_value": 3.0, "prediction_type": "sample"}, {}),
+    (
+        "DDPMScheduler",
+        {"thresholding": True, "sample_max_value": 3.0, "prediction_type": "sample"},
+        {},
+    ),
     ("DDPMScheduler", {"beta_schedule": "laplace", "timestep_spacing": "linspace"}, {}),
     ("DDIMScheduler", {}, {}),
-    ("DDIMScheduler", {**SCALED, "clip_sample": False, "set_alpha_to_one": False, "steps_offset": 1}, {}),
+    (
+        "DDIMScheduler",
+        {**SCALED, "clip_sample": False, "set_alpha_to_one": False, "steps_offset": 1},
+        {},
+    ),
     (
         "DDIMScheduler",
         {
@@ -62,7 +73,11 @@ ROWS: list[tuple[str, dict, dict]] = [
     ("PNDMScheduler", {**SCALED, "skip_prk_steps": True, "steps_offset": 1}, {}),
     (
         "PNDMScheduler",
-        {"prediction_type": "v_prediction", "timestep_spacing": "trailing", "set_alpha_to_one": True},
+        {
+            "prediction_type": "v_prediction",
+            "timestep_spacing": "trailing",
+            "set_alpha_to_one": True,
+        },
         {},
     ),
     ("EulerDiscreteScheduler", SCALED, {}),
@@ -87,7 +102,11 @@ ROWS: list[tuple[str, dict, dict]] = [
         },
         {},
     ),
-    ("EulerDiscreteScheduler", {"interpolation_type": "log_linear", "prediction_type": "sample"}, {}),
+    (
+        "EulerDiscreteScheduler",
+        {"interpolation_type": "log_linear", "prediction_type": "sample"},
+        {},
+    ),
     ("EulerDiscreteScheduler", {"use_beta_sigmas": True}, {"s_churn": 3.0, "s_noise": 1.1}),
     (
         "EulerDiscreteScheduler",
@@ -97,12 +116,21 @@ ROWS: list[tuple[str, dict, dict]] = [
     ("EulerAncestralDiscreteScheduler", SCALED, {}),
     (
         "EulerAncestralDiscreteScheduler",
-        {**SCALED, "prediction_type": "v_prediction", "timestep_spacing": "leading", "steps_offset": 1},
+        {
+            **SCALED,
+            "prediction_type": "v_prediction",
+            "timestep_spacing": "leading",
+            "steps_offset": 1,
+        },
         {},
     ),
     ("HeunDiscreteScheduler", SCALED, {}),
     ("HeunDiscreteScheduler", {"use_karras_sigmas": True, "prediction_type": "v_prediction"}, {}),
-    ("HeunDiscreteScheduler", {"beta_schedule": "exp", "prediction_type": "sample", "clip_sample": True}, {}),
+    (
+        "HeunDiscreteScheduler",
+        {"beta_schedule": "exp", "prediction_type": "sample", "clip_sample": True},
+        {},
+    ),
     ("DPMSolverMultistepScheduler", SCALED, {}),
     ("DPMSolverMultistepScheduler", {**SCALED, "use_karras_sigmas": True}, {}),
     ("DPMSolverMultistepScheduler", {**SCALED, "algorithm_type": "sde-dpmsolver++"}, {}),
@@ -148,7 +176,11 @@ ROWS: list[tuple[str, dict, dict]] = [
         {},
     ),
     ("DPMSolverSDEScheduler", {**SCALED, "use_karras_sigmas": True}, {}),
-    ("DPMSolverSDEScheduler", {"prediction_type": "v_prediction", "timestep_spacing": "trailing"}, {}),
+    (
+        "DPMSolverSDEScheduler",
+        {"prediction_type": "v_prediction", "timestep_spacing": "trailing"},
+        {},
+    ),
     ("UniPCMultistepScheduler", SCALED, {}),
     (
         "UniPCMultistepScheduler",
@@ -162,7 +194,13 @@ ROWS: list[tuple[str, dict, dict]] = [
     ),
     (
         "UniPCMultistepScheduler",
-        {**SCALED, "use_karras_sigmas": True, "predict_x0": False, "disable_corrector": [0, 1], "final_sigmas_type": "sigma_min"},
+        {
+            **SCALED,
+            "use_karras_sigmas": True,
+            "predict_x0": False,
+            "disable_corrector": [0, 1],
+            "final_sigmas_type": "sigma_min",
+        },
         {},
     ),
     (
@@ -173,7 +211,11 @@ ROWS: list[tuple[str, dict, dict]] = [
     ("LCMScheduler", {}, {}),
     ("LCMScheduler", {"prediction_type": "v_prediction", "clip_sample": True}, {}),
     ("FlowMatchEulerDiscreteScheduler", {"shift": 3.0}, {}),
-    ("FlowMatchEulerDiscreteScheduler", {"use_dynamic_shifting": True, "shift_terminal": 0.02}, {"mu": 0.8}),
+    (
+        "FlowMatchEulerDiscreteScheduler",
+        {"use_dynamic_shifting": True, "shift_terminal": 0.02},
+        {"mu": 0.8},
+    ),
     (
         "FlowMatchEulerDiscreteScheduler",
         {

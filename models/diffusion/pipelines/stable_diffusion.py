@@ -54,7 +54,9 @@ class StableDiffusion(DiffusionModel):
         return out.to(dtype=float32)
 
 
-def guidance_waves(request: Request, width: int, count: int) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
+def guidance_waves(
+    request: Request, width: int, count: int
+) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
     """What a distilled UNet is told of the guidance: sines and cosines (count, width)."""
     scaled = (request.guidance - 1) * 1000.0
     half = width // 2

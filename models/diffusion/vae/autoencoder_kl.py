@@ -202,9 +202,7 @@ class AutoencoderKL(nn.Module):
             return run(x)
         return cat([run(x[i : i + 1]) for i in range(len(x))], 0)
 
-    def _tiled(
-        self, run: Callable[[Tensor], Tensor], x: Tensor, tile: int, scale: float
-    ) -> Tensor:
+    def _tiled(self, run: Callable[[Tensor], Tensor], x: Tensor, tile: int, scale: float) -> Tensor:
         """`run` of a map, in tiles where it is larger than one and tiles are wanted."""
         if not self.tiles or max(x.shape[2:]) <= tile:
             return run(x)
@@ -212,10 +210,7 @@ class AutoencoderKL(nn.Module):
         blend = int(out_tile * _OVERLAP)
         kept = out_tile - blend
         rows = [
-            [
-                run(x[:, :, i : i + tile, j : j + tile])
-                for j in range(0, x.shape[3], step)
-            ]
+            [run(x[:, :, i : i + tile, j : j + tile]) for j in range(0, x.shape[3], step)]
             for i in range(0, x.shape[2], step)
         ]
         # The blended tiles are what the tiles after them are blended with.
