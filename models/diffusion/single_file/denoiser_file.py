@@ -24,6 +24,8 @@ Tensors = dict[str, Tensor]
 INDEX = "model_index.json"
 # What GGUF's metadata says of tensors that were stored in another shape.
 _SHAPE = "comfy.gguf.orig_shape."
+_ARCHITECTURE = b"general.architecture"
+_DRAWS = (b"flux", b"flux2", b"sd3", b"lumina2", b"z_image", b"sd1", b"sdxl")
 _VAES = ("first_stage_model.", "vae.")
 _FLOW = "FlowMatchEulerDiscreteScheduler"
 _DIFFUSERS, _TRANSFORMERS = "diffusers", "transformers"
@@ -281,6 +283,16 @@ def _vae(tensors: Tensors, config: Mapping[str, Any]) -> Tensors:
     return renamed
 
 
-def is_denoiser_file(names: Mapping[str, Any]) -> bool:
-    """Whether tensors with these names are of a denoiser in a layout that is supported."""
-    return layout_of(names) is not None
+def may_draw(file: Path) -> bool:
+    """Whether a GGUF file may be of a denoiser, by the architecture that it begins with.
+
+    Files of language models have long vocabularies, which are not read to find this out.
+    """
+    with file.open("rb") as opened:
+        start = opened.read(1 << 12)
+    place = start.find(_ARCHITECTURE)
+    if place < 0:
+        return True
+    place += len(_ARCHITECTURE) + 4
+    end = place + 8 + int.from_bytes(start[place : place + 8], "little")
+    return start[place + 8 : end] in _DRAWS

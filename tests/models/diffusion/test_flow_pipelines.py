@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import importlib.util
 import json
+import shutil
 import zlib
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+import rushlight as rl
 from rushlight.core.backends.readback import Readback
+from rushlight.core.basis.errors import LoadError
+from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.diffusion.loading import load_pipeline
 from rushlight.models.diffusion.loop import sample
 from rushlight.models.diffusion.model import Request
@@ -25,6 +29,10 @@ _spec = importlib.util.spec_from_file_location(
 assert _spec is not None and _spec.loader is not None
 table = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(table)
+_spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
+assert _spec is not None and _spec.loader is not None
+denoisers = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(denoisers)
 GOLDENS = json.loads(table.GOLDENS.read_text(encoding="utf-8"))
 
 
@@ -75,3 +83,22 @@ def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
     wanted = np.frombuffer(unpacked(GOLDENS[name]["picture"]), np.uint8)
     wanted = wanted.reshape(table.SIDE // 2, table.SIDE, 3).astype(int)
     assert np.abs(found[::2].astype(int) - wanted).max() <= 2
+
+
+def test_a_gguf_file_draws_with_the_parts_beside_it(tmp_path: Path) -> None:
+    folder = folder_of("flux-dev", tmp_path / "parts")
+    (folder / "model_index.json").unlink()
+    told = json.loads(open_tables(denoisers.GOLDENS)[0][1].metadata["names"])["original:flux"]
+    names = json.loads(unpacked(told))
+    tensors = {n: rl.tensor(denoisers.values_of(n, tuple(size))) for n, size in names.items()}
+    file = folder / "flux1-dev-F32.gguf"
+    rl.save_gguf(tensors, file, metadata={"general.architecture": "flux"})
+    model = rl.models.load(file, dtype="q8_0")
+    options: dict[str, Any] = {"num_inference_steps": 1, "seed": 1, "size": "32"}
+    drawn = rl.pipeline("text-to-image", model)("a candle", max_sequence_length=12, **options)
+    assert drawn.image.shape == (32, 32, 3) and drawn.image.std() > 1
+    weights = model.parts.get("transformer").state_dict()
+    assert weights["transformer_blocks.0.attn.to_q.weight"].is_quantized
+    shutil.rmtree(folder / "vae")
+    with pytest.raises(LoadError, match="the part vae is missing"):
+        rl.models.load(file)
