@@ -102,6 +102,7 @@ CONVERTERS = {
     "Flux2Transformer2DModel": getattr(single_file_utils, _CONVERT.format("flux2")),
     "SD3Transformer2DModel": getattr(single_file_utils, _CONVERT.format("sd3")),
     "ZImageTransformer2DModel": getattr(single_file_utils, _CONVERT.format("z_image")),
+    "SanaTransformer2DModel": single_file_utils.convert_sana_transformer_to_diffusers,
 }
 
 
@@ -130,7 +131,14 @@ def original(name: str, row: Any) -> tuple[Any, dict[str, list[int]]]:
     sizes = {n: list(t.shape) for n, t in model.state_dict().items()}
     names = theirs(layout, sizes)
     values = {n: torch.from_numpy(table.values_of(n, tuple(s))) for n, s in names.items()}
-    model.load_state_dict(converter(row.kind, sizes.get("x_embedder.weight", [0])[0])(dict(values)))
+    if row.kind == "PixArtTransformer2DModel":  # diffusers has no converter
+        names["pos_embed"] = [1, (row.config["sample_size"] // 2) ** 2, 1]
+        state = originals.PIXART.renamed(values)
+    else:
+        convert = converter(row.kind, sizes.get("x_embedder.weight", [0])[0])
+        unread = dict.fromkeys(originals.SANA.unread, torch.zeros(1))
+        state = convert(values | (unread if row.kind == "SanaTransformer2DModel" else {}))
+    model.load_state_dict(state)
     with torch.no_grad():
         out = result_of(model, row.kind, table.drawn(name))
     return np.ascontiguousarray(out.numpy()), names
@@ -148,7 +156,7 @@ def theirs(layout: Any, sizes: dict[str, list[int]]) -> dict[str, list[int]]:
             continue
         path, _, kind = name.rpartition(".")
         number = next((part for part in path.split(".") if part.isdigit()), "")
-        starred = path.replace(f".{number}.", ".*.", 1) if number else path
+        starred = f"{path}.".replace(f".{number}.", ".*.", 1)[:-1] if number else path
         if starred in joined:
             place = f"{joined[starred].replace('*', number)}.{kind}"
             rows = names.get(place, [0])[0] + size[0]

@@ -1,7 +1,7 @@
 """A file of a denoiser in its authors' layout, safetensors or GGUF, with the other parts beside it.
 
-FLUX, FLUX.2, Stable Diffusion 3 and Z-Image are published so, and city96's GGUF files of them. The
-other parts are folders beside the file, as in a folder of diffusers; text encoders and an
+FLUX, FLUX.2, Stable Diffusion 3, Z-Image, Sana, PixArt and Qwen-Image are published so, and
+city96's GGUF files of them. The other parts are folders beside the file, as in a folder of diffusers; text encoders and an
 autoencoder that are in the file itself, as ComfyUI's checkpoints have them, are read from it.
 """
 
@@ -25,8 +25,9 @@ INDEX = "model_index.json"
 # What GGUF's metadata says of tensors that were stored in another shape.
 _SHAPE = "comfy.gguf.orig_shape."
 _ARCHITECTURE = b"general.architecture"
-_DRAWS = (b"flux", b"flux2", b"sd3", b"lumina2", b"z_image", b"sd1", b"sdxl")
+_DRAWS = (b"flux", b"flux2", b"sd3", b"lumina2", b"z_image", b"qwen_image", b"sd1", b"sdxl")
 _VAES = ("first_stage_model.", "vae.")
+_CLASS = "_class_name"
 _FLOW = "FlowMatchEulerDiscreteScheduler"
 _DIFFUSERS, _TRANSFORMERS = "diffusers", "transformers"
 # The class of a pipeline of each denoiser, and the classes of its parts but for the denoiser.
@@ -51,6 +52,18 @@ PIPELINES: dict[str, tuple[str, dict[str, str]]] = {
             "text_encoder_3": "T5EncoderModel",
             "vae": "AutoencoderKL",
         },
+    ),
+    "PixArtTransformer2DModel": (
+        "PixArtSigmaPipeline",
+        {"text_encoder": "T5EncoderModel", "vae": "AutoencoderKL"},
+    ),
+    "QwenImageTransformer2DModel": (
+        "QwenImagePipeline",
+        {"text_encoder": "Qwen2_5_VLForConditionalGeneration", "vae": "AutoencoderKLQwenImage"},
+    ),
+    "SanaTransformer2DModel": (
+        "SanaPipeline",
+        {"text_encoder": "Gemma2Model", "vae": "AutoencoderDC"},
     ),
     "ZImageTransformer2DModel": (
         "ZImagePipeline",
@@ -85,7 +98,8 @@ class DenoiserFile:
         if layout is None:
             raise LoadError(
                 f"{file}: the tensors have no layout that is supported",
-                hint="FLUX, FLUX.2, Stable Diffusion 3 and Z-Image, as their authors name them",
+                hint="FLUX, FLUX.2, Stable Diffusion 3, Z-Image, Sana, PixArt and Qwen-Image have "
+                "one, as their authors name them",
             )
         self._layout: Layout = layout
         self._config = layout.config_of(self._all)
@@ -100,7 +114,7 @@ class DenoiserFile:
     def _index(self) -> dict[str, Any]:
         """model_index.json of the pipeline that the denoiser is of."""
         name, parts = PIPELINES[self._layout.kind]
-        index: dict[str, Any] = {"_class_name": name}
+        index: dict[str, Any] = {_CLASS: name}
         if name == "Flux2KleinPipeline":  # base models have their model_index.json beside them
             index["is_distilled"] = True
         for part, kind in parts.items():
@@ -108,7 +122,7 @@ class DenoiserFile:
             index[part] = [None, None] if optional else [_library(kind), kind]
             if part.startswith("text_encoder") and not optional:
                 index[part.replace("text_encoder", "tokenizer")] = [_TRANSFORMERS, "Tokenizer"]
-        index["scheduler"] = [_DIFFUSERS, _FLOW]
+        index["scheduler"] = [_DIFFUSERS, _scheduler(self._layout.kind, self._config)[_CLASS]]
         return index
 
     def _present(self, part: str) -> bool:
@@ -190,9 +204,19 @@ def _config(values: Mapping[str, Any]) -> Mapping[str, bytes]:
 def _scheduler(kind: str, config: Mapping[str, Any]) -> dict[str, Any]:
     """scheduler_config.json of the models as they were published."""
     if kind == "FluxTransformer2DModel" and not config["guidance_embeds"]:  # schnell
-        return {"_class_name": _FLOW, "shift": 1.0}
+        return {_CLASS: _FLOW, "shift": 1.0}
+    if kind == "PixArtTransformer2DModel":
+        return {_CLASS: "DPMSolverMultistepScheduler"}
+    if kind == "QwenImageTransformer2DModel":
+        return {
+            _CLASS: _FLOW,
+            "use_dynamic_shifting": True,
+            "max_shift": 0.9,
+            "max_image_seq_len": 8192,
+            "shift_terminal": 0.02,
+        }
     dynamic = kind.startswith("Flux")
-    return {"_class_name": _FLOW, "shift": 3.0, "use_dynamic_shifting": dynamic}
+    return {_CLASS: _FLOW, "shift": 3.0, "use_dynamic_shifting": dynamic}
 
 
 def _count(tensors: Mapping[str, Tensor], base: str) -> int:

@@ -1,7 +1,7 @@
 """Denoisers in their authors' layouts, as single files and GGUF files have them: names and sizes.
 
-Published files of FLUX, FLUX.2, Stable Diffusion 3 and Z-Image, and city96's GGUF files of these,
-name tensors as the authors' programs do. A `Layout` renames them to diffusers' names, parts the
+Published files of FLUX, FLUX.2, Stable Diffusion 3, Z-Image, Sana, PixArt and Qwen-Image, and
+city96's GGUF files of these, name tensors as the authors' programs do. A `Layout` renames them to diffusers' names, parts the
 rows of joined matrices where they lie, and reads the configuration from shapes.
 """
 
@@ -367,7 +367,147 @@ Z_IMAGE = Layout(
     unread=("norm_final.weight",),
     vectors={name: name for name in ("x_pad_token", "cap_pad_token")},
 )
-LAYOUTS = (FLUX, FLUX2, SD3, Z_IMAGE)
+
+
+def _width_of(sizes: Mapping[str, tuple[int, ...]]) -> tuple[int, int, int]:
+    width, channels, patch, _ = sizes["x_embedder.proj.weight"]
+    return width, channels, patch
+
+
+def _sana_config(tensors: Tensors) -> dict[str, Any]:
+    sizes = {name: t.shape for name, t in unprefixed(tensors, SANA.tells).items()}
+    width, channels, patch = _width_of(sizes)
+    cross = 112 if width % 112 == 0 else 72
+    return {
+        "in_channels": channels,
+        "out_channels": sizes["final_layer.linear.weight"][0] // patch**2,
+        "num_attention_heads": width // 32,
+        "attention_head_dim": 32,
+        "num_layers": count_of(sizes, "blocks"),
+        "num_cross_attention_heads": width // cross,
+        "cross_attention_head_dim": cross,
+        "cross_attention_dim": width,
+        "caption_channels": sizes["y_embedder.y_proj.fc1.weight"][1],
+        "mlp_ratio": sizes["blocks.0.mlp.point_conv.conv.weight"][1] / width,
+        "patch_size": patch,
+        "qk_norm": "rms_norm_across_heads" if "blocks.0.attn.q_norm.weight" in sizes else None,
+    }
+
+
+_BLOCK = "blocks.*."
+# What PixArt and Sana have in common, without the module that tells layers the time.
+_PIXART_NAMES = {
+    "y_embedder.y_proj.fc1": "caption_projection.linear_1",
+    "y_embedder.y_proj.fc2": "caption_projection.linear_2",
+    "blocks.*": "transformer_blocks.*",
+    f"{_BLOCK}attn.proj": f"{_DOUBLE}attn1.to_out.0",
+    f"{_BLOCK}cross_attn.q_linear": f"{_DOUBLE}attn2.to_q",
+    f"{_BLOCK}cross_attn.proj": f"{_DOUBLE}attn2.to_out.0",
+    "final_layer.linear": "proj_out",
+}
+_PIXART_ROWS = {
+    f"{_BLOCK}attn.qkv": _thirds(f"{_DOUBLE}attn1.", _QKV),
+    f"{_BLOCK}cross_attn.kv_linear": {f"{_DOUBLE}attn2.to_k": 1, f"{_DOUBLE}attn2.to_v": 1},
+}
+_UNREAD = ("pos_embed", "y_embedder.y_embedding")
+_TABLE = {"final_layer.scale_shift_table": "scale_shift_table"}
+SANA = Layout(
+    "SanaTransformer2DModel",
+    f"{_BLOCK.replace('*', '0')}mlp.inverted_conv.conv.weight",
+    _PIXART_NAMES
+    | {
+        "x_embedder.proj": "patch_embed.proj",
+        "t_embedder.mlp.0": "time_embed.emb.timestep_embedder.linear_1",
+        "t_embedder.mlp.2": "time_embed.emb.timestep_embedder.linear_2",
+        "t_block.1": "time_embed.linear",
+        "attention_y_norm": "caption_norm",
+        f"{_BLOCK}mlp.inverted_conv.conv": f"{_DOUBLE}ff.conv_inverted",
+        f"{_BLOCK}mlp.depth_conv.conv": f"{_DOUBLE}ff.conv_depth",
+        f"{_BLOCK}mlp.point_conv.conv": f"{_DOUBLE}ff.conv_point",
+        f"{_BLOCK}attn.q_norm": f"{_DOUBLE}attn1.norm_q",
+        f"{_BLOCK}attn.k_norm": f"{_DOUBLE}attn1.norm_k",
+        f"{_BLOCK}cross_attn.q_norm": f"{_DOUBLE}attn2.norm_q",
+        f"{_BLOCK}cross_attn.k_norm": f"{_DOUBLE}attn2.norm_k",
+    },
+    _PIXART_ROWS,
+    frozenset(),
+    _sana_config,
+    unread=_UNREAD,
+    vectors=_TABLE,
+)
+
+
+def _pixart_config(tensors: Tensors) -> dict[str, Any]:
+    sizes = {name: t.shape for name, t in unprefixed(tensors, PIXART.tells).items()}
+    width, channels, patch = _width_of(sizes)
+    places = sizes.get("pos_embed", (1, 64**2, width))[1]
+    return {
+        "num_attention_heads": width // 72,
+        "attention_head_dim": 72,
+        "in_channels": channels,
+        "out_channels": sizes["final_layer.linear.weight"][0] // patch**2,
+        "num_layers": count_of(sizes, "blocks"),
+        "cross_attention_dim": width,
+        "sample_size": patch * math.isqrt(places),
+        "patch_size": patch,
+        "use_additional_conditions": "csize_embedder.mlp.0.weight" in sizes,
+        "caption_channels": sizes["y_embedder.y_proj.fc1.weight"][1],
+    }
+
+
+PIXART = Layout(
+    "PixArtTransformer2DModel",
+    f"{_BLOCK.replace('*', '0')}cross_attn.kv_linear.weight",
+    _PIXART_NAMES
+    | {
+        "x_embedder.proj": "pos_embed.proj",
+        "t_block.1": "adaln_single.linear",
+        **{
+            f"{theirs}.mlp.{number}": f"adaln_single.emb.{ours}.linear_{1 + number // 2}"
+            for theirs, ours in (
+                ("t_embedder", "timestep_embedder"),
+                ("csize_embedder", "resolution_embedder"),
+                ("ar_embedder", "aspect_ratio_embedder"),
+            )
+            for number in (0, 2)
+        },
+        f"{_BLOCK}mlp.fc1": f"{_DOUBLE}ff.net.0.proj",
+        f"{_BLOCK}mlp.fc2": f"{_DOUBLE}ff.net.2",
+    },
+    _PIXART_ROWS,
+    frozenset(),
+    _pixart_config,
+    unread=_UNREAD,
+    vectors=_TABLE,
+)
+
+
+def _qwen_image_config(tensors: Tensors) -> dict[str, Any]:
+    sizes = {name: t.shape for name, t in unprefixed(tensors, QWEN_IMAGE.tells).items()}
+    width, channels = sizes["img_in.weight"]
+    head = sizes["transformer_blocks.0.attn.norm_q.weight"][0]
+    return {
+        "in_channels": channels,
+        "out_channels": sizes["proj_out.weight"][0] // 4,
+        "num_layers": count_of(sizes, "transformer_blocks"),
+        "attention_head_dim": head,
+        "num_attention_heads": width // head,
+        "joint_attention_dim": sizes["txt_in.weight"][1],
+        "axes_dims_rope": [head // 8, head * 7 // 16, head * 7 // 16],
+    }
+
+
+# The authors name tensors as diffusers does.
+QWEN_IMAGE = Layout(
+    "QwenImageTransformer2DModel",
+    "transformer_blocks.0.img_mod.1.weight",
+    {},
+    {},
+    frozenset(),
+    _qwen_image_config,
+)
+# Sana's files have what tells PixArt's, too.
+LAYOUTS = (FLUX, FLUX2, SD3, Z_IMAGE, SANA, PIXART, QWEN_IMAGE)
 
 
 def layout_of(names: Collection[str]) -> Layout | None:

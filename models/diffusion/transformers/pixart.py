@@ -28,6 +28,7 @@ from rushlight.models.diffusion.transformers.common import (
     time_waves,
     unpatched,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 from rushlight.models.layers.naming import put
 
 WITH_SIZES = 128  # the sample_size of models that are told the picture's size
@@ -157,6 +158,13 @@ class PixArtTransformer2DModel(Table):
         if c.caption_channels is not None:
             self.caption_projection = TwoLayers(c.caption_channels, width, tanh_gelu)
         self.put_table(2, width)
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     @property
     def sized(self) -> bool:

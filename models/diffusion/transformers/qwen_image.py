@@ -31,6 +31,7 @@ from rushlight.models.diffusion.transformers.common import (
     time_waves,
     within_half,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 from rushlight.models.layers.naming import put
 
 THETA = 10000.0
@@ -147,6 +148,13 @@ class QwenImageTransformer2DModel(nn.Module):
         )
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, c.patch_size**2 * (c.out_channels or c.in_channels))
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     def angles(self, words: int, pictures: Sequence[Size]) -> Angles:
         """The angles of a prompt of `words` tokens and of `pictures`, on the device.

@@ -27,6 +27,7 @@ from rushlight.models.diffusion.transformers.common import (
     unpatched,
     within_half,
 )
+from rushlight.models.diffusion.transformers.originals import as_diffusers
 from rushlight.models.diffusion.transformers.pixart import TimesOfLayers, positions
 from rushlight.models.layers.naming import put
 
@@ -197,6 +198,13 @@ class SanaTransformer2DModel(Table):
         self.transformer_blocks = nn.ModuleList([SanaLayer(c, width) for _ in range(c.num_layers)])
         self.proj_out = nn.Linear(width, c.patch_size**2 * (c.out_channels or c.in_channels))
         self.put_table(2, width)
+
+    @staticmethod
+    def rename_tensors(
+        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
+    ) -> dict[str, Tensor]:
+        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
+        return as_diffusers(tensors)
 
     def forward(
         self,

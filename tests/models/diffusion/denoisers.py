@@ -122,7 +122,7 @@ _SD3: dict[str, Any] = {
     "pos_embed_max_size": 6,
 }
 _SD3_INPUTS: dict[str, Any] = {
-    "hidden_states": (2, 4, 8, 6),
+    "hidden_states": (2, 4, 4, 6),
     "timestep": _f(750, 500),
     "encoder_hidden_states": (2, 5, 20),
     "pooled_projections": (2, 12),
@@ -136,7 +136,7 @@ _PIXART: dict[str, Any] = {
     "caption_channels": 20,
 }
 _PIXART_INPUTS: dict[str, Any] = {
-    "hidden_states": (2, 4, 8, 6),
+    "hidden_states": (2, 4, 4, 6),
     "timestep": _f(750, 500),
     "encoder_hidden_states": (2, 5, 20),
     "encoder_attention_mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
@@ -154,7 +154,7 @@ _SANA: dict[str, Any] = {
     "sample_size": 8,
 }
 _SANA_INPUTS: dict[str, Any] = {
-    "hidden_states": (2, 4, 8, 6),
+    "hidden_states": (2, 4, 4, 6),
     "timestep": _f(750, 500),
     "encoder_hidden_states": (2, 5, 20),
     "encoder_attention_mask": np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1]]),
@@ -307,10 +307,10 @@ ROWS["wuerstchen-decoder"] = Row(
         "clip_embd": 20,
     },
     {
-        "hidden_states": (2, 4, 8, 12),
-        "timestep": _f(0.75, 0.5),
-        "encoder_hidden_states": (2, 5, 20),
-        "effnet": (2, 4, 3, 4),
+        "hidden_states": (1, 4, 8, 12),
+        "timestep": _f(0.75),
+        "encoder_hidden_states": (1, 5, 20),
+        "effnet": (1, 4, 3, 4),
     },
 )
 # Rows whose parameters a golden has by their authors' names, with the inputs of other rows.
@@ -370,6 +370,33 @@ ORIGINALS: dict[str, Row] = {
             "timestep": _f(0.25),
             "encoder_hidden_states": [(7, 20)],
         },
+    ),
+    "sana": Row(
+        "SanaTransformer2DModel",
+        {
+            "in_channels": 4,
+            "out_channels": 4,
+            "num_attention_heads": 7,
+            "num_layers": 1,
+            "num_cross_attention_heads": 2,
+            "cross_attention_dim": 224,
+            "caption_channels": 20,
+            "mlp_ratio": 0.5,
+        },
+        _SANA_INPUTS,
+    ),
+    "pixart": Row(
+        "PixArtTransformer2DModel",
+        {
+            "num_attention_heads": 1,
+            "num_layers": 1,
+            "cross_attention_dim": 72,
+            "caption_channels": 20,
+            "sample_size": 8,
+            "use_additional_conditions": True,
+        },
+        _PIXART_INPUTS
+        | {"resolution": np.tile(_f(64, 48), (2, 1)), "aspect_ratio": np.tile(_f(0.75), (2, 1))},
     ),
 }
 # Autoencoders: the sizes of pixels and of latents. Goldens are of means, deviations and pixels.
