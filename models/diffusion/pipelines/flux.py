@@ -55,7 +55,7 @@ class Flux(FlowModel):
         return channels, request.height // self.factor, request.width // self.factor
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         height, width = latents.shape[2:]
         told = {name: self.cast(value) for name, value in conditions.items()}
         words = told["encoder_hidden_states"].shape[1]

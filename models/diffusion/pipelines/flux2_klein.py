@@ -61,7 +61,7 @@ class Flux2Klein(FlowModel):
         return {"encoder_hidden_states": cat(states, 2)}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         states = self.cast(conditions["encoder_hidden_states"])
         words, (height, width) = states.shape[1], latents.shape[2:]
         angles = self.once((words, height, width), lambda: self._angles(words, height, width))

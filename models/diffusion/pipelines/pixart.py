@@ -54,7 +54,7 @@ class PixArtSigma(FlowModel):
         return {}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The noise in latents."""
+        """The noise in latents at `timestep`, of `conditions`. It raises nothing itself."""
         told = dict(conditions)
         told["encoder_hidden_states"] = self.cast(told["encoder_hidden_states"])
         out = self.run(self.cast(latents), timestep, **told)

@@ -65,7 +65,7 @@ class QwenImage(FlowModel):
         }
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         height, width = latents.shape[2:]
         states = self.cast(conditions["encoder_hidden_states"])
         denoiser, words = self.parts.get("transformer"), states.shape[1]
@@ -81,7 +81,9 @@ class QwenImage(FlowModel):
         return unpacked(out, height, width)
 
     def combine(self, positive: Tensor, negative: Tensor, request: Request) -> Tensor:
-        """The output moved away from the negative one, each token as long as it was."""
+        """`positive` moved away from `negative` by the guidance of `request`, each token as long as
+        it was. It raises nothing itself.
+        """
         height, width = positive.shape[2:]
         moved = packed(negative + request.guidance * (positive - negative))
         before = (packed(positive) ** 2).sum(-1, keepdim=True).sqrt()

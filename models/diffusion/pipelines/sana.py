@@ -75,7 +75,7 @@ class Sana(PixArtSigma):
         return {"encoder_hidden_states": states, "encoder_attention_mask": mask}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         scale = float(self.parts.config("transformer").get("timestep_scale") or 1.0)
         return super().predict(latents, timestep * scale, conditions)
 

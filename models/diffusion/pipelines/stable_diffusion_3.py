@@ -87,6 +87,6 @@ class StableDiffusion3(FlowModel):
         return states.to(dtype=float32)
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         told = {name: self.cast(value) for name, value in conditions.items()}
         return self.run(self.cast(latents), self.cast(timestep), **told)

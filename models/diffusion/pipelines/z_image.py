@@ -53,7 +53,7 @@ class ZImage(FlowModel):
         return {"states": stack(filled), "words": tensor(words, dtype=int64)}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The velocity of latents."""
+        """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         height, width = latents.shape[2:]
         words = [int(count) for count in conditions["words"].numpy()]
         states = self.cast(conditions["states"])
@@ -65,5 +65,8 @@ class ZImage(FlowModel):
         return -self.run(self.cast(latents), times, texts, angles)
 
     def combine(self, positive: Tensor, negative: Tensor, request: Request) -> Tensor:
-        """The output that is moved away from the negative one, by the guidance beyond itself."""
+        """`positive`, and the guidance of `request` times its difference from `negative`.
+
+        It raises nothing itself.
+        """
         return positive + request.guidance * (positive - negative)

@@ -1,8 +1,9 @@
 """A file of a denoiser in its authors' layout, safetensors or GGUF, with the other parts beside it.
 
 FLUX, FLUX.2, Stable Diffusion 3, Z-Image, Sana, PixArt and Qwen-Image are published so, and
-city96's GGUF files of them. The other parts are folders beside the file, as in a folder of diffusers; text encoders and an
-autoencoder that are in the file itself, as ComfyUI's checkpoints have them, are read from it.
+city96's GGUF files of them. The other parts are folders beside the file, as in a folder of
+diffusers; text encoders and an autoencoder that are in the file itself, as ComfyUI's checkpoints
+have them, are read from it.
 """
 
 from __future__ import annotations

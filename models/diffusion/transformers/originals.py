@@ -1,8 +1,9 @@
 """Denoisers in their authors' layouts, as single files and GGUF files have them: names and sizes.
 
 Published files of FLUX, FLUX.2, Stable Diffusion 3, Z-Image, Sana, PixArt and Qwen-Image, and
-city96's GGUF files of these, name tensors as the authors' programs do. A `Layout` renames them to diffusers' names, parts the
-rows of joined matrices where they lie, and reads the configuration from shapes.
+city96's GGUF files of these, name tensors as the authors' programs do. A `Layout` renames them to
+diffusers' names, parts the rows of joined matrices where they lie, and reads the configuration
+from shapes.
 """
 
 from __future__ import annotations
