@@ -250,6 +250,11 @@ def joined_heads(x: Tensor) -> Tensor:
     return x.transpose(1, 2).reshape(x.shape[0], x.shape[2], -1)
 
 
+def rotated(x: Tensor, angles: Angles) -> Tensor:
+    """Heads (batch, heads, length, dim) turned by angles, in float32; the dtype of x."""
+    return ops.rope(x.to(float32), *angles, interleaved=True).to(x.dtype)
+
+
 class Attention(nn.Module):
     """Attention of pictures' tokens to each other, to prompts beside them, or to `memory`.
 
@@ -327,7 +332,7 @@ class Attention(nn.Module):
                 cat([of_text, own], 2) for of_text, own in zip(added, (q, k, v), strict=True)
             )
         if angles is not None:
-            q, k = (ops.rope(y, *angles, interleaved=True) for y in (q, k))
+            q, k = rotated(q, angles), rotated(k, angles)
         if mask is not None:
             mask = mask.reshape(mask.shape[0], 1, 1, mask.shape[1])
         seen = joined_heads(ops.attention(q, k, v, mask=mask))

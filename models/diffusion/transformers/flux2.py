@@ -25,6 +25,7 @@ from rushlight.models.diffusion.transformers.common import (
     joined_heads,
     modulated,
     plain_norm,
+    rotated,
     split_heads,
     time_waves,
     within_half,
@@ -128,8 +129,7 @@ class _FusedAttention(nn.Module):
         """(batch, length, width) -> the same."""
         y, width = self.to_qkv_mlp_proj(x), self.width
         q, k, v = (split_heads(y[..., i * width : (i + 1) * width], self.heads) for i in range(3))
-        q, k = self.norm_q(q), self.norm_k(k)
-        q, k = (ops.rope(each, *angles, interleaved=True) for each in (q, k))
+        q, k = rotated(self.norm_q(q), angles), rotated(self.norm_k(k), angles)
         seen = joined_heads(ops.attention(q, k, v))
         out: Tensor = self.to_out(cat([seen, gated(y[..., 3 * width :])], -1))
         return out

@@ -345,12 +345,14 @@ ORIGINALS: dict[str, Row] = {
         _SD3
         | {
             "sample_size": 128,
+            "joint_attention_dim": 32,
+            "pooled_projection_dim": 24,
             "out_channels": 4,
             "patch_size": 2,
             "qk_norm": "rms_norm",
             "dual_attention_layers": [0],
         },
-        _SD3_INPUTS,
+        _SD3_INPUTS | {"encoder_hidden_states": (2, 5, 32), "pooled_projections": (2, 24)},
     ),
     "z-image": Row(
         "ZImageTransformer2DModel",
