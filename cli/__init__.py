@@ -113,8 +113,8 @@ def _app() -> Typer:
         pretty_exceptions_enable=False,
     )
     every: tuple[Callable[..., None], ...] = (
-        *tasks.commands(), draw.draw, see.see, running.run, commands.inspect, commands.fetch, commands.models,
-        commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
+        *tasks.commands(), draw.draw, see.see, running.run, commands.inspect, commands.fetch,
+        commands.models, commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
         profile.profile,
     )  # fmt: skip

@@ -450,6 +450,7 @@ ARGUMENTS, IMPORTS = 13, 33
 THEIRS = {
     ("core/training/trainer.py", "Trainer"): "Lightning's",
     ("cli/finetune.py", ""): "the command's options",
+    ("cli/draw.py", ""): "the command's options",
 }
 
 

@@ -81,7 +81,9 @@ class Residual(nn.Module):
             scale, shift = told.chunk(2, 1)
             y = y * (1 + scale) + shift
         y = self.conv2(self.act(y))
-        return (x if self.conv_shortcut is None else self.conv_shortcut(x)) + y
+        short: Tensor = x if self.conv_shortcut is None else self.conv_shortcut(x)
+        out: Tensor = short + y
+        return out
 
 
 class Attention(nn.Module):

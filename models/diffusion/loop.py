@@ -104,8 +104,8 @@ def sample(model: DiffusionModel, request: Request) -> Run:
 def _check_finite(fine: Any, what: str, part: str) -> None:
     if not bool(np.asarray(fine).all()):
         raise FloatingPointError(
-            f"the {what} that the part {part} made are not finite (NaN or infinite); load the model "
-            'with dtype="float32" or "bfloat16"'
+            f"the {what} that the part {part} made are not finite (NaN or infinite); load the "
+            'model with dtype="float32" or "bfloat16"'
             + (", or with another VAE, such as one made for float16" if part == "vae" else "")
         )
 

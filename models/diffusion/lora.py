@@ -65,7 +65,7 @@ class Lora:
     report: LoraReport
 
 
-def read_lora(model: DiffusionModel, file: str | Path, scale: float, strict: bool) -> Lora:
+def read_lora(model: Any, file: str | Path, scale: float, strict: bool) -> Lora:
     """The LoRA of a file, matched with the weights of a pipeline's parts.
 
     strict: LoadError, with names, for keys that match none. LoadError where none match.
@@ -104,7 +104,7 @@ def read_lora(model: DiffusionModel, file: str | Path, scale: float, strict: boo
         raise LoadError(
             f"{file}: {len(unmatched)} of {len(tensors)} keys match no weight of the "
             f"{model.config.model_type}: {some}",
-            hint="the LoRA is of another kind of model; strict=False leaves out what does not match",
+            hint="the LoRA is of another kind of model; strict=False leaves them out",
         )
     return Lora(scale, parts, LoraReport(matched, sorted(unmatched)))
 

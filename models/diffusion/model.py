@@ -114,17 +114,17 @@ class DiffusionModel(Model):
 
     def set_lora(self, name: str, scale: float) -> None:
         """Change how much a LoRA counts. ValueError for a name that is not there."""
-        self._named(name).scale = scale
+        self._lora(name).scale = scale
         self._changed(name)
 
     def remove_lora(self, name: str | None = None) -> None:
         """Remove a LoRA, or all; the weights are those of before, bit for bit."""
         for called in [*self.loras] if name is None else [name]:
-            self._named(called)
+            self._lora(called)
             self._changed(called)
             del self.loras[called]
 
-    def _named(self, name: str) -> Lora:
+    def _lora(self, name: str) -> Lora:
         if name not in self.loras:
             raise ValueError(
                 f"there is no LoRA {name!r}; there are: {', '.join(self.loras) or 'none'}"
@@ -185,11 +185,18 @@ class DiffusionModel(Model):
         scheduler.set_timesteps(request.steps)
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """One evaluation of the denoiser, of latents (batch, ...) and timesteps (batch,)."""
+        """One evaluation of the denoiser: its output, of the latents' shape.
+
+        latents: (batch, ...); timestep: (batch,); conditions: one side of `Conditions`. Raises what
+        loading the denoiser raises.
+        """
         raise NotImplementedError
 
     def combine(self, positive: Tensor, negative: Tensor, request: Request) -> Tensor:
-        """The output that is moved away from the negative one (Ho and Salimans, 2022)."""
+        """The output that is moved away from the negative one (Ho and Salimans, 2022).
+
+        positive, negative: the denoiser's outputs; request: says how far. Raises nothing itself.
+        """
         moved = negative + request.guidance * (positive - negative)
         if request.guidance_rescale:  # Lin et al., 2023
             dims = list(range(1, positive.ndim))
@@ -209,7 +216,8 @@ class DiffusionModel(Model):
         mean, spread = vae.encode_mean(pixels.to(dtype=dtype_of(vae)))
         drawn = mean if spread is None else mean + spread * noise.to(dtype=mean.dtype)
         shift, scale = vae.config.shift_factor or 0.0, vae.config.scaling_factor
-        return (drawn - shift).to(dtype=float32) * scale
+        latents: Tensor = (drawn - shift).to(dtype=float32) * scale
+        return latents
 
     # --- helpers ----------------------------------------------------------------------------------
 

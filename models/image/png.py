@@ -1,4 +1,4 @@
-"""PNG files with texts in them, such as the settings of a picture: written and read without Pillow."""
+"""PNG files with texts in them, such as a picture's settings: written and read without Pillow."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -62,7 +62,16 @@ class Scheduler:
     `keys` are diffusers' names of the config with their defaults, `choices` the supported values.
     A key that is none of them is a TypeError, a value that is not supported a ValueError, both with
     the name.
+
+    `set_timesteps(num_inference_steps, device)` chooses the timesteps of a run, 1 up to those of
+    training; ValueError for another number. `timesteps` are then a tensor on the device. Some
+    schedulers take the run's own timesteps or sigmas instead. `step` goes from one to the next.
     """
+
+    if TYPE_CHECKING:  # schedulers take different arguments
+        set_timesteps: Any
+        step: Any
+        add_noise: Any
 
     keys: ClassVar[dict[str, Any]] = {}
     choices: ClassVar[dict[str, tuple[Any, ...]]] = {}
@@ -157,19 +166,6 @@ class Scheduler:
         return f"{type(self).__name__}({dict(self.config)})"
 
     # --- timesteps ------------------------------------------------------------------------------
-
-    def set_timesteps(
-        self,
-        num_inference_steps: int | None = None,
-        device: Device | str | None = None,
-        **more: Any,
-    ) -> None:
-        """Choose the timesteps of a run; `timesteps` are then a tensor on `device`.
-
-        num_inference_steps: 1 up to the steps of training. more: what a scheduler takes besides.
-        ValueError for another number.
-        """
-        raise NotImplementedError
 
     def _set_times(self, times: Array, device: Device | str | None, whole: bool) -> None:
         """Begin a run with these timesteps."""

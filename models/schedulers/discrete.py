@@ -63,7 +63,8 @@ class SignalScheduler(Scheduler):
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         """Samples with as much noise as at their timesteps (batch,); differentiable.
 
-        original_samples: (batch, ...) of any float dtype; noise: of their shape.
+        original_samples: (batch, ...) of any float dtype; noise: of their shape. IndexError for
+        timesteps that are none of training.
         """
         signal, rest = self._shares(original_samples, timesteps)
         return signal * original_samples + rest * noise
@@ -71,7 +72,8 @@ class SignalScheduler(Scheduler):
     def get_velocity(self, sample: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
         """What a model of v_prediction learns (Salimans and Ho, 2022), of samples and noise.
 
-        sample, noise: (batch, ...); timesteps: (batch,) whole numbers.
+        sample, noise: (batch, ...); timesteps: (batch,) whole numbers. IndexError for others than
+        those of training.
         """
         signal, rest = self._shares(sample, timesteps)
         return signal * noise - rest * sample
@@ -171,6 +173,8 @@ class DDPMScheduler(SignalScheduler):
 
         model_output: (batch, channels, ...), with twice the channels where the variance is learned.
         generator: of the noise; variance_noise: the noise itself.
+
+        Raises ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         time, c = int(number_of(timestep)), self.config
         before = self.previous_timestep(time)
@@ -254,6 +258,9 @@ class DDIMScheduler(SignalScheduler):
 
         eta: the share of DDPM's noise. use_clipped_model_output: the direction is that of the
         bounded sample. generator: of the noise; variance_noise: the noise itself.
+
+        `model_output` is the batch's. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         time = int(number_of(timestep))
         before = time - self.config.num_train_timesteps // self._running()
@@ -354,6 +361,9 @@ class LCMScheduler(SignalScheduler):
         """The sample at the run's next timestep, of the model's output (batch, ...) at this one.
 
         generator: of the noise; variance_noise: the noise itself.
+
+        `model_output` is the batch's. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         steps, place = self._running(), self._place(timestep)
         time = int(number_of(timestep))

@@ -54,7 +54,7 @@ class SigmaScheduler(SignalScheduler):
         return tensor(self._sigmas)
 
     @property
-    def init_noise_sigma(self) -> float:  # type: ignore[override]
+    def init_noise_sigma(self) -> float:
         """What normal noise is multiplied by to begin with."""
         most = self._sigmas.max()
         if self.config.timestep_spacing in ("linspace", "trailing"):
@@ -67,12 +67,18 @@ class SigmaScheduler(SignalScheduler):
         return sample / float(np.sqrt(sigma**2 + np.float32(1)))
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
-        """Samples plus noise, of the sigmas that the run has at their timesteps (batch,)."""
+        """Samples plus noise, of the sigmas that the run has at their timesteps (batch,).
+
+        original_samples, noise: (batch, ...). ValueError for timesteps that are not the run's.
+        """
         sigmas = self._sigmas[self._places(timesteps)]
         return original_samples + noise * _column(sigmas, original_samples)
 
     def get_velocity(self, sample: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
-        """What a model of v_prediction learns, of samples and noise at timesteps of the run."""
+        """What a model of v_prediction learns, of samples and noise at timesteps of the run.
+
+        sample, noise: (batch, ...); timesteps: (batch,). ValueError for others than the run's.
+        """
         signals = self.signals[self._places(timesteps)]
         signal, rest = np.sqrt(signals), np.sqrt(np.float32(1) - signals)
         return _column(signal, sample) * noise - _column(rest, sample) * sample
@@ -180,6 +186,9 @@ class EulerDiscreteScheduler(SigmaScheduler):
 
         s_churn, s_tmin, s_tmax, s_noise: how much noise is added before, between which sigmas, and
         its deviation. generator: of the noise; variance_noise: the noise itself.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         place = self._place(timestep)
         sigma, sample = self._sigmas[place], in_float32(sample)
@@ -240,6 +249,9 @@ class EulerAncestralDiscreteScheduler(SigmaScheduler):
         """The sample at the run's next sigma, of the model's output (batch, ...) at this one.
 
         generator: of the noise; variance_noise: the noise itself.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         place = self._place(timestep)
         sigma, following = self._sigmas[place], self._sigmas[place + 1]
@@ -309,7 +321,11 @@ class HeunDiscreteScheduler(SigmaScheduler):
         return self._slope is None
 
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor) -> SchedulerOutput:
-        """The sample for the next evaluation, of the model's output (batch, ...) at this one."""
+        """The sample for the next evaluation, of the model's output (batch, ...) at this one.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
+        """
         place, first = self._place(timestep), self._slope is None
         low = place if first else place - 1
         sigma, following = self._sigmas[low], self._sigmas[low + 1]
@@ -402,6 +418,9 @@ class DPMSolverSDEScheduler(SigmaScheduler):
 
         s_noise: the noise's deviation. generator: of the noise; variance_noise: the noise itself,
         of variance 1.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         place, first = self._place(timestep), self._start is None
         low = place if first else place - 1

@@ -52,18 +52,27 @@ class FlowScheduler(Scheduler):
         self._shift = shift
 
     def scale_noise(self, sample: Tensor, timestep: Any, noise: Tensor) -> Tensor:
-        """Samples (batch, ...) mixed with noise, in the shares of their timesteps (batch,)."""
+        """Samples (batch, ...) mixed with noise, in the shares of their timesteps (batch,).
+
+        sample, noise: of one shape; timestep: one or a batch. ValueError for others than the run's.
+        """
         values = timestep if isinstance(timestep, Tensor) else np.atleast_1d(timestep)
         shares = tensor(self._sigmas[self._places(values)], device=sample.device)
         share = spread(shares.to(dtype=sample.dtype), sample)
         return share * noise + (1.0 - share) * sample
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Any) -> Tensor:
-        """`scale_noise` with the order of arguments of other schedulers."""
+        """`scale_noise` with the order of arguments of other schedulers.
+
+        original_samples, noise, timesteps: its sample, noise and timestep; it raises the same.
+        """
         return self.scale_noise(original_samples, timesteps, noise)
 
     def get_velocity(self, sample: Tensor, noise: Tensor, timesteps: Any = None) -> Tensor:
-        """What a model of flow matching learns: noise minus sample, at any timestep."""
+        """What a model of flow matching learns: noise minus sample, whatever the timesteps.
+
+        sample, noise: (batch, ...); timesteps: not used. Raises nothing of its own.
+        """
         return noise - sample
 
 
@@ -97,7 +106,10 @@ class FlowMatchEulerDiscreteScheduler(FlowScheduler):
         return bool(self.config.stochastic_sampling)
 
     def time_shift(self, mu: float, sigma: float, t: Any) -> Any:
-        """Sigmas `t` moved by mu, whose exponential is a shift where time_shift_type says so."""
+        """Sigmas `t` moved by mu, whose exponential is a shift where time_shift_type says so.
+
+        sigma: the power of the ratio of noise to signal. Raises nothing of its own.
+        """
         factor = math.exp(mu) if self.config.time_shift_type == "exponential" else mu
         return factor / (factor + (1 / t - 1) ** sigma)
 
@@ -166,6 +178,9 @@ class FlowMatchEulerDiscreteScheduler(FlowScheduler):
         """The sample at the run's next sigma, of the model's output (batch, ...) at this one.
 
         generator: of the noise where stochastic_sampling asks for it; variance_noise: the noise.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         place = self._place(timestep)
         sigma, following = self._sigmas[place], self._sigmas[place + 1]
@@ -222,6 +237,9 @@ class FlowMatchHeunDiscreteScheduler(FlowScheduler):
 
         s_churn, s_tmin, s_tmax, s_noise: how much noise is added before, between which sigmas, and
         its deviation. generator: of the noise; variance_noise: the noise itself.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         place, first = self._place(timestep), self._slope is None
         low = place if first else place - 1

@@ -56,7 +56,11 @@ class PNDMScheduler(SignalScheduler):
         self._set_times(np.concatenate([self._first, later]), device, True)
 
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor) -> SchedulerOutput:
-        """The sample of the run's next timestep, of the model's output (batch, ...) at this one."""
+        """The sample of the run's next timestep, of the model's output (batch, ...) at this one.
+
+        `model_output` is the batch's. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
+        """
         steps, time = self._running(), int(number_of(timestep))
         ratio = self.config.num_train_timesteps // steps
         if self._counter < len(self._first):

@@ -54,7 +54,7 @@ class Solver(SigmaScheduler):
     signal to noise.
     """
 
-    init_noise_sigma = 1.0  # type: ignore[assignment]
+    init_noise_sigma = 1.0
 
     def prepare(self) -> None:
         """Make the tables; the first timesteps are those of training."""
@@ -76,12 +76,15 @@ class Solver(SigmaScheduler):
         return len(times) - 1 if not len(places) else int(places[1 if len(places) > 1 else 0])
 
     def add_noise(self, original_samples: Tensor, noise: Tensor, timesteps: Tensor) -> Tensor:
-        """Samples with as much noise as the run has at their timesteps (batch,)."""
+        """Samples with as much noise as the run has at their timesteps (batch,).
+
+        original_samples, noise: (batch, ...). Raises nothing of its own.
+        """
         signal, rest = self._shares(self._sigmas[self._places(timesteps)])
         like = original_samples
         return _column(signal, like) * original_samples + _column(rest, like) * noise
 
-    def _shares(self, sigma: Any, *_: Any) -> tuple[Any, Any]:  # type: ignore[override]
+    def _shares(self, sigma: Any, *_: Any) -> tuple[Any, Any]:
         """The shares of signal and noise at a sigma."""
         if self.config.use_flow_sigmas:
             return _ONE - sigma, sigma
@@ -129,7 +132,7 @@ class Solver(SigmaScheduler):
 
 
 class DPMSolverMultistepScheduler(Solver):
-    """DPM-Solver++ (Lu et al., 2022) of order 1 to 3: "DPM++ 2M", and "2M SDE" by algorithm_type."""
+    """DPM-Solver++ (Lu et al., 2022): "DPM++ 2M" and, by algorithm_type, "DPM++ 2M SDE"."""
 
     keys: ClassVar[dict[str, Any]] = {
         **BETAS,
@@ -259,6 +262,9 @@ class DPMSolverMultistepScheduler(Solver):
         """The sample at the run's next sigma, of the model's output (batch, ...) at this one.
 
         generator: of the noise where algorithm_type begins with sde; variance_noise: the noise.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
         """
         c = self.config
         self._running()
@@ -439,7 +445,11 @@ class UniPCMultistepScheduler(Solver):
         self._set_times(times, device, True)
 
     def step(self, model_output: Tensor, timestep: Any, sample: Tensor) -> SchedulerOutput:
-        """The sample at the run's next sigma, of the model's output (batch, ...) at this one."""
+        """The sample at the run's next sigma, of the model's output (batch, ...) at this one.
+
+        `model_output`, `timestep` are of one batch. Raises
+        ValueError before `set_timesteps`, and for a timestep that is not the run's.
+        """
         c = self.config
         self._running()
         place = self._place(timestep)

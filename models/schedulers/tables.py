@@ -121,11 +121,12 @@ def spaced(config: Mapping[str, Any], steps: int, rounded: bool = True) -> Array
     train, spacing = config["num_train_timesteps"], config["timestep_spacing"]
     if spacing == "linspace":
         kind = np.float64 if rounded else np.float32
-        times = np.linspace(0, train - 1, steps, dtype=kind)[::-1]
+        times: Array = np.linspace(0, train - 1, steps, dtype=kind)[::-1]
         return times.round() if rounded else times
     if spacing == "leading":
         return np.arange(steps)[::-1] * (train // steps) + float(config["steps_offset"])
-    return np.arange(train, 0, -train / steps).round() - 1.0
+    trailing: Array = np.arange(train, 0, -train / steps).round() - 1.0
+    return trailing
 
 
 def spaced_inside(config: Mapping[str, Any], steps: int, last: int | None = None) -> Array:

@@ -153,7 +153,7 @@ _finder.install({
     **{f"backends.{name}": getattr(backends, name)  # noqa: F405
        for name in ("cudnn", "cuda", "mps", "mkl", "mkldnn", "openmp", "opt_einsum", "quantized",
                     "mha", "cpu")},
-}, {name: _MODELS[name] for name in ("adapters", "datasets", "finetune", "schedulers")})  # fmt: skip
+}, {n: _MODELS[n] for n in ("adapters", "datasets", "finetune", "schedulers")})  # fmt: skip
 
 for _name in _torch_jit.NAMES:  # torch.jit is a module, rl.jit is a function too
     setattr(jit, _name, getattr(_torch_jit, _name))
@@ -175,8 +175,9 @@ __all__ = [
     "image", "inf", "inference_mode", "int", "int16", "int32", "int64", "int8",
     "is_autocast_enabled", "is_grad_enabled", "is_inference_mode_enabled", "jit", "linalg",
     "linear_mode", "load", "long", "masked", "models", "nan", "nn", "no_grad", "onnx", "optim",
-    "pi", "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf", "schedulers",
-    "set_default_device", "set_default_dtype", "set_executable_memory", "set_grad_enabled",
+    "pi", "pipeline", "profile", "promote_types", "quantize", "result_type", "save", "save_gguf",
+    "schedulers", "set_default_device", "set_default_dtype", "set_executable_memory",
+    "set_grad_enabled",
     "set_linear_mode", "set_num_threads", "set_printoptions", "short", "signal", "sparse",
     "sparse_coo_tensor", "special", "spmm", "tensor", "training", "uint16", "uint32", "uint64",
     "uint8", "utils", "version", "vmap",

@@ -21,7 +21,7 @@ from rushlight.models.diffusion.prompts import Windows, encoded
 class StableDiffusion(DiffusionModel):
     """CLIP's states of a prompt, a UNet and an autoencoder."""
 
-    needs = ("scheduler", "tokenizer", "text_encoder", "unet", "vae")
+    needs: tuple[str, ...] = ("scheduler", "tokenizer", "text_encoder", "unet", "vae")
 
     def guided(self, request: Request) -> bool:
         """Whether negative prompts take part: not where the UNet is told the guidance."""
@@ -44,7 +44,11 @@ class StableDiffusion(DiffusionModel):
         return Conditions(positive, negative)
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
-        """The UNet's output."""
+        """The UNet's output, of the latents' shape.
+
+        latents: (batch, ...); timestep: (batch,); conditions: one side of `Conditions`. Raises what
+        loading the UNet raises.
+        """
         unet = self.parts.get("unet")
         kind = dtype_of(unet)
         told = {name: value.to(dtype=kind) for name, value in conditions.items()}

@@ -24,7 +24,7 @@ class StableDiffusionXL(StableDiffusion):
     The refiner has the second encoder alone, and is told how good the picture is.
     """
 
-    needs = ("scheduler", "tokenizer_2", "text_encoder_2", "unet", "vae")
+    needs: tuple[str, ...] = ("scheduler", "tokenizer_2", "text_encoder_2", "unet", "vae")
     defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 5.0}
 
     def __init__(self, parts: Parts) -> None:

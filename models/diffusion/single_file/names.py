@@ -1,4 +1,4 @@
-"""Names of Stable Diffusion's single files (the authors' latent diffusion) by those of diffusers."""
+"""Names of the authors' single files of Stable Diffusion, by those of diffusers."""
 
 from __future__ import annotations
 

@@ -113,7 +113,8 @@ class SingleFile:
 
     def _scheduler(self, xl: bool) -> dict[str, Any]:
         if xl:
-            told = {"prediction_type": "v_prediction"} if "v_pred" in self._all else {}
+            told: dict[str, Any] = {}
+            told |= {"prediction_type": "v_prediction"} if "v_pred" in self._all else {}
             told |= {"rescale_betas_zero_snr": True} if "ztsnr" in self._all else {}
             kind = "EulerDiscreteScheduler"
             return {

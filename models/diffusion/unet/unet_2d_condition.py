@@ -89,7 +89,8 @@ class _Gated(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         value, gate = self.proj(x).chunk(2, -1)
-        return value * ACTIVATIONS["gelu"](gate)
+        out: Tensor = value * ACTIVATIONS["gelu"](gate)
+        return out
 
 
 class _FeedForward(nn.Module):
@@ -143,8 +144,10 @@ class _Transformer(nn.Module):
         for layer in self.transformer_blocks:
             y = layer(y, context)
         if self.linear:
-            return x + self.proj_out(y).transpose(1, 2).reshape(x.shape)
-        out: Tensor = x + self.proj_out(y.transpose(1, 2).reshape(x.shape))
+            y = self.proj_out(y).transpose(1, 2).reshape(x.shape)
+        else:
+            y = self.proj_out(y.transpose(1, 2).reshape(x.shape))
+        out: Tensor = x + y
         return out
 
 
@@ -297,7 +300,7 @@ class UNet2DConditionModel(nn.Module):
         depth = depths[-1] if not isinstance(depths[-1], list | tuple) else depths[-1][-1]
         middle = _Stage(2, heads[-1], contexts[-1], depth, True)
         self.mid_block = _Middle(widths[-1], c, middle, time)
-        ups = []
+        ups: list[_Up] = []
         for i, kind in enumerate(c.up_block_types):
             place = count - 1 - i
             width, skip = widths[place], widths[max(place - 1, 0)]
@@ -340,8 +343,8 @@ class UNet2DConditionModel(nn.Module):
         for block in self.down_blocks:
             x = block(x, time, encoder_hidden_states, kept)
         x = self.mid_block(x, time, encoder_hidden_states)
-        for block in self.up_blocks:
-            x = block(x, time, encoder_hidden_states, kept)
+        for larger in self.up_blocks:
+            x = larger(x, time, encoder_hidden_states, kept)
         x = ACTIVATIONS[c.act_fn](self.conv_norm_out(x))
         out: Tensor = self.conv_out(x)
         return out

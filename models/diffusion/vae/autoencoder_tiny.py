@@ -54,7 +54,8 @@ class _Block(nn.Module):
         self.conv = nn.Sequential(convs[0], _Act(act), convs[1], _Act(act), convs[2])
 
     def forward(self, x: Tensor) -> Tensor:
-        return (self.conv(x) + x).relu()
+        y: Tensor = self.conv(x) + x
+        return y.relu()
 
 
 class _Larger(nn.Module):
