@@ -13,7 +13,9 @@ from rushlight.core.io import read_tables
 from rushlight.models.diffusion.model import DiffusionModel
 from rushlight.models.diffusion.parts import INDEX, Folder, Parts, Source
 from rushlight.models.diffusion.registry import pipeline_class
+from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile, may_draw
 from rushlight.models.diffusion.single_file.source import FIRST, SingleFile
+from rushlight.models.diffusion.transformers.originals import layout_of
 
 
 def of_diffusion(name: str | Path, device: str | Device, dtype: Any) -> DiffusionModel | None:
@@ -28,14 +30,24 @@ def of_diffusion(name: str | Path, device: str | Device, dtype: Any) -> Diffusio
 
 
 def _is_single(place: Path) -> bool:
-    """Whether a file of safetensors or PyTorch is a whole pipeline in the authors' layout."""
-    if place.suffix not in (".safetensors", ".ckpt") or not place.is_file():
+    """Whether a file is a pipeline, or its denoiser, in the authors' layout."""
+    if place.suffix not in (".safetensors", ".ckpt", ".gguf") or not place.is_file():
+        return False
+    if place.suffix == ".gguf" and not may_draw(place):
         return False
     try:
-        tables = [table for _, table, _ in read_tables(place)]
-        return any(name.endswith(FIRST) for table in tables for name in table.entries)
+        names = [name for _, table, _ in read_tables(place) for name in table.entries]
     except FormatError:
         return False  # it is told where it is read
+    return any(name.endswith(FIRST) for name in names) or layout_of(names) is not None
+
+
+def _source(place: Path) -> Source:
+    """What reads the parts of a folder or of a file."""
+    if place.is_dir():
+        return Folder(place)
+    names = [name for _, table, _ in read_tables(place) for name in table.entries]
+    return SingleFile(place) if layout_of(names) is None else DenoiserFile(place)
 
 
 def load_pipeline(
@@ -46,7 +58,7 @@ def load_pipeline(
     `device` is where it computes. dtype: that of its weights, default as stored; a quantized one
     is that of the matrices. LoadError for a class that is not supported and for a missing part.
     """
-    source: Source = Folder(place) if place.is_dir() else SingleFile(place)
+    source = _source(place)
     kind = pipeline_class(source.index.get("_class_name"))
     wanted = None if dtype is None else as_dtype(dtype)
     model: DiffusionModel = kind(Parts(source, as_device(device), wanted))

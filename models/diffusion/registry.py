@@ -17,9 +17,29 @@ PARTS: dict[str, str] = {
     "CLIPTextModelWithProjection": "text.clip:ClipText",
     "UNet2DConditionModel": "unet.unet_2d_condition:UNet2DConditionModel",
     # Transformers.
+    "AutoencoderDC": "vae.dc:AutoencoderDC",
+    "AutoencoderKLFlux2": "vae.autoencoder_kl_flux2:AutoencoderKLFlux2",
+    "AutoencoderKLQwenImage": "vae.qwen_image:AutoencoderKLQwenImage",
+    "Flux2Transformer2DModel": "transformers.flux2:Flux2Transformer2DModel",
+    "FluxTransformer2DModel": "transformers.flux:FluxTransformer2DModel",
+    "Gemma2Model": "text.language:LanguageText",
+    "PaellaVQModel": "vae.paella:PaellaVQModel",
+    "PixArtTransformer2DModel": "transformers.pixart:PixArtTransformer2DModel",
+    "Qwen2_5_VLForConditionalGeneration": "text.language:LanguageText",
+    "Qwen3ForCausalLM": "text.language:LanguageText",
+    "Qwen3Model": "text.language:LanguageText",
+    "QwenImageTransformer2DModel": "transformers.qwen_image:QwenImageTransformer2DModel",
+    "SD3Transformer2DModel": "transformers.sd3:SD3Transformer2DModel",
+    "SanaTransformer2DModel": "transformers.sana:SanaTransformer2DModel",
+    "T5EncoderModel": "text.language:T5Text",
+    "WuerstchenDiffNeXt": "transformers.wuerstchen:WuerstchenDiffNeXt",
+    "WuerstchenPrior": "transformers.wuerstchen:WuerstchenPrior",
+    "ZImageTransformer2DModel": "transformers.z_image:ZImageTransformer2DModel",
 }
 _SD = "pipelines.stable_diffusion:StableDiffusion"
 _XL = "pipelines.stable_diffusion_xl:StableDiffusionXL"
+_FLUX = "pipelines.flux:Flux"
+_SD3 = "pipelines.stable_diffusion_3:StableDiffusion3"
 PIPELINES: dict[str, str] = {
     "StableDiffusionPipeline": _SD,
     "StableDiffusionImg2ImgPipeline": _SD,
@@ -29,6 +49,16 @@ PIPELINES: dict[str, str] = {
     "StableDiffusionXLImg2ImgPipeline": _XL,
     "StableDiffusionXLInpaintPipeline": _XL,
     # Transformers.
+    "Flux2KleinPipeline": "pipelines.flux2_klein:Flux2Klein",
+    "FluxImg2ImgPipeline": _FLUX,
+    "FluxPipeline": _FLUX,
+    "PixArtAlphaPipeline": "pipelines.pixart:PixArtAlpha",
+    "PixArtSigmaPipeline": "pipelines.pixart:PixArtSigma",
+    "QwenImagePipeline": "pipelines.qwen_image:QwenImage",
+    "SanaPipeline": "pipelines.sana:Sana",
+    "StableDiffusion3Img2ImgPipeline": _SD3,
+    "StableDiffusion3Pipeline": _SD3,
+    "ZImagePipeline": "pipelines.z_image:ZImage",
 }
 
 

@@ -32,7 +32,7 @@ class AttentionContext:
     right; padding must not change a recurrent state. offsets: for each layer (batch,), the number
     of earlier tokens in its cache buffers. positions: (1 or batch, length). shared: what a layer
     leaves for later ones. pictured: what pictures put in the place of tokens, see
-    `seeing/pictured.py`.
+    `seeing/pictured.py`. kept: gets the states after as many layers as each of its keys says.
     """
 
     angles: Angles
@@ -43,6 +43,7 @@ class AttentionContext:
     positions: Tensor | None = None
     shared: dict[Hashable, Tensor] = field(default_factory=dict)
     pictured: Mapping[str, Tensor] | None = None
+    kept: dict[int, Tensor | None] | None = None
 
     def real(self, length: int) -> Tensor | None:
         """(batch, length) bool, false for padding on either side; None where there is none."""

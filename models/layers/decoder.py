@@ -210,12 +210,14 @@ class Decoder(SentenceEncoder, CausalLM):
         shared: Mapping[Hashable, Tensor] | None = None,
         *,
         pictured: Mapping[str, Tensor] | None = None,
+        kept: dict[int, Tensor | None] | None = None,
     ) -> Tensor:
         """The hidden states (batch, length, width) that the head reads; see `forward`.
 
         `ids`, `cache`, `attention_mask`, `lengths`, `segments`, `pictured` and what it raises are
         as there.
-        shared: what the layers find in `AttentionContext.shared`.
+        shared: what the layers find in `AttentionContext.shared`. kept: gets the states after each
+        number of layers that is one of its keys.
         """
         if ids.ndim != 2 or ids.shape[1] > self.context_length:
             raise ValueError(
@@ -247,7 +249,9 @@ class Decoder(SentenceEncoder, CausalLM):
             turned = positions + cache.shift.unsqueeze(1)
         angles = self.rotary.angles(turned, lengths, None if cache is None else cache.expected)
         told = dict(shared or {})
-        context = AttentionContext(angles, mask, lengths, cache, offsets, positions, told, pictured)
+        context = AttentionContext(
+            angles, mask, lengths, cache, offsets, positions, told, pictured, kept
+        )
         x = self.through(ids, positions, context)
         if cache is not None:
             cache.advance(ids.shape[1], lengths)
@@ -264,6 +268,8 @@ class Decoder(SentenceEncoder, CausalLM):
         for i, layer in enumerate(self._part(self.spec.names.layers)):
             x = layer(x, context)
             x = x if pictured is None else deepened(x, i, pictured)
+            if context.kept is not None and i + 1 in context.kept:
+                context.kept[i + 1] = x
         x = self._ends[0].gathered(x) if self._ends else x
         spec = self.spec
         x = x if spec.names.norm is None else self._part(spec.names.norm)(x)

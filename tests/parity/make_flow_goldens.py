@@ -1,0 +1,101 @@
+"""Write tests/models/data/diffusion/flow_pipelines.json: pictures of tiny pipelines.
+
+    python tests/parity/make_flow_goldens.py
+
+Run with a Python that has torch, transformers and diffusers. Pictures are those of diffusers, of
+the pipelines with transformers in tests/models/diffusion/flow_pipelines.py.
+"""
+
+from __future__ import annotations
+
+import base64
+import importlib.util
+import json
+import tempfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import diffusers
+import numpy as np
+import torch
+import transformers
+
+HERE = Path(__file__).parent
+_spec = importlib.util.spec_from_file_location(
+    "flow_pipelines", HERE.parent / "models" / "diffusion" / "flow_pipelines.py"
+)
+assert _spec is not None and _spec.loader is not None
+table = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(table)
+_TOO_MUCH = {"sana": {"use_resolution_binning": False}, "pixart-sigma": {
+    "use_resolution_binning": False, "clean_caption": False}}  # fmt: skip
+
+
+def filled(module: Any) -> tuple[Any, dict[str, list[int]]]:
+    """A module with the formula's weights, and the shapes of its tensors, tied ones left out."""
+    shapes = {n: list(t.shape) for n, t in module.state_dict().items() if t.is_floating_point()}
+    tied = {"lm_head.weight", "encoder.embed_tokens.weight"} & set(shapes)
+    for name in tied:
+        shapes.pop(name)
+    state = {n: torch.from_numpy(table.tiny.weight(n, tuple(s))) for n, s in shapes.items()}
+    module.load_state_dict(state, strict=False)
+    if hasattr(module, "tie_weights"):
+        module.tie_weights()
+    return module.eval(), shapes
+
+
+def golden(name: str, folder: Path) -> dict[str, Any]:
+    """The picture of a row, and the shapes of its text encoders' tensors."""
+    row, parts, shapes = table.ROWS[name], {}, {}
+    table.write_tokenizers(folder, name)
+    for part, config in row.items():
+        if part.startswith("text_encoder"):
+            kind = getattr(transformers, config["architectures"][0])
+            told = {k: v for k, v in config.items() if k != "architectures"}
+            model = kind(kind.config_class(**told))
+            parts[part], shapes[part] = filled(model)
+            place = part.replace("text_encoder", "tokenizer")
+            clip = config["model_type"] == "clip_text_model"
+            words = transformers.CLIPTokenizer if clip else transformers.PreTrainedTokenizerFast
+            parts[place] = words.from_pretrained(folder / place)
+        elif part in ("transformer", "vae"):
+            plain = {k: v for k, v in config.items() if not k.startswith("_")}
+            parts[part], _ = filled(getattr(diffusers, config["_class_name"])(**plain))
+    scheduler = {k: v for k, v in row["scheduler"].items() if k != "_class_name"}
+    parts["scheduler"] = getattr(diffusers, row["scheduler"]["_class_name"])(**scheduler)
+    pipe = getattr(diffusers, row["class"])(**parts)
+    pipe.set_progress_bar_config(disable=True)
+    options = dict(row["options"], **_TOO_MUCH.get(name, {}))
+    latents = torch.from_numpy(table.latents(name))
+    if row["class"] in ("FluxPipeline", "QwenImagePipeline"):
+        latents = pipe._pack_latents(latents, 1, 4, *latents.shape[2:])
+    if name == "qwen-image":
+        options["true_cfg_scale"] = options.pop("guidance_scale")
+    if name == "flux2-klein":
+        options["text_encoder_out_layers"] = table.LAYERS
+    side = table.SIDE
+    picture = pipe(
+        prompt=table.PROMPT, latents=latents, height=side, width=side, output_type="np", **options
+    ).images[0]
+    pixels = (picture * 255).round().astype(np.uint8)
+    print(name, pixels.shape, pixels.mean(), pixels.std())
+    return {"picture": packed(pixels[::2].tobytes()), "shapes": packed(json.dumps(shapes).encode())}
+
+
+def packed(data: bytes) -> str:
+    """Bytes as short text."""
+    return base64.b85encode(zlib.compress(data, 9)).decode()
+
+
+def main() -> None:
+    rows = {}
+    for name in table.ROWS:
+        with tempfile.TemporaryDirectory() as folder:
+            rows[name] = golden(name, Path(folder))
+    table.GOLDENS.write_text(json.dumps(rows, indent=0) + "\n", encoding="utf-8")
+    print(table.GOLDENS.stat().st_size, "bytes")
+
+
+if __name__ == "__main__":
+    main()
