@@ -81,12 +81,18 @@ class Batch(DecodeSession):
             row.held += 1
         return picked
 
-    def add(self, values: Array, ends: frozenset[int], last: bool) -> None:
-        """Append the sampler's picks (rows, 3), as read back, to the rows that are not done."""
+    def add(
+        self, values: Array, ends: frozenset[int], last: bool, complete: Sequence[bool] = ()
+    ) -> None:
+        """Append the sampler's picks (rows, 3), as read back, to the rows that are not done.
+
+        complete: for each row whether its answer has ended with this pick.
+        """
         ended = False
-        for row, picks in zip(self.rows, values, strict=True):
+        for i, (row, picks) in enumerate(zip(self.rows, values, strict=True)):
             if not row.done:
-                row.add(self.sampler.token_of(picks)[0], ends, last)
+                final = last or (bool(complete) and complete[i])
+                row.add(self.sampler.token_of(picks)[0], ends, final)
                 if row.done:
                     row.held, ended = 0, True
         if ended and not self.done:

@@ -106,6 +106,10 @@ class Followed:
 class Bans:
     """The mask of the tokens that may follow, a row for each answer."""
 
+    def complete(self, row: int = 0) -> bool:
+        """Whether nothing may follow a row's answer: bans never say so."""
+        return False
+
     def __init__(
         self,
         followed: Followed,

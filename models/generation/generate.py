@@ -13,6 +13,7 @@ from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
+from rushlight.models.generation.constrained.constraint import check_form, token_rules
 from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
 from rushlight.models.generation.sampling import Options, checked
@@ -100,6 +101,7 @@ class CausalLM(Chatting):
         ids = self.prompt_ids(prompt)
         self.check_length(ids, chosen)
         checked(chosen, self.vocab_size, self.device)
+        check_form(self, chosen)
         return self._run(ids, chosen)
 
     def stuck(self, prompt: Sequence[int], said: Sequence[int], count: int) -> bool:
@@ -189,6 +191,7 @@ class CausalLM(Chatting):
             )
         rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
         checked(chosen, self.vocab_size, self.device)
+        check_form(self, chosen)
         return rows, chosen
 
     def _run_rows(self, rows: list[Row], options: Options) -> GenerationSteps:
@@ -205,16 +208,17 @@ class CausalLM(Chatting):
         try:
             batch.start(self, rows, options)
             made_ids = [plain_ids(row.ids) for row in rows]
-            bans = self.followed.begin(batch, options, made_ids)
+            rules = token_rules(self, batch, options, made_ids)
             picked = batch.feed(self)
             for count in range(1, options.max_new_tokens + 1):
                 last = count == options.max_new_tokens
                 values, after = yield from batch.read_and_advance(self, picked, last)
-                batch.add(values, self.eos_ids, last)
-                if bans is not None:
+                if rules is not None:
                     for ids, value in zip(made_ids, values, strict=True):
                         ids.append(int(value[0]))
-                    bans.write(made_ids)
+                    rules.write(made_ids)
+                complete = [rules is not None and rules.complete(i) for i in range(len(rows))]
+                batch.add(values, self.eos_ids, last, complete)
                 if batch.done:
                     return
                 picked = batch.step(self) if after is None else after
@@ -267,7 +271,7 @@ class CausalLM(Chatting):
         pieces = Pieces(self.tokenizer, options.stops)
         try:
             session.begin(options, prompt)
-            bans = self.followed.begin(session, options, [said])
+            rules = token_rules(self, session, options, [said])
             picked = session.feed(self, ids)
             for count in range(1, options.max_new_tokens + 1):
                 last = count == options.max_new_tokens
@@ -275,8 +279,8 @@ class CausalLM(Chatting):
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)
                 said.append(token)
-                if bans is not None:
-                    bans.write([said])
+                if rules is not None:
+                    rules.write([said])
                 if after is not None:
                     session.ids.append(token)
                 if token in self.eos_ids:
@@ -284,9 +288,11 @@ class CausalLM(Chatting):
                     return
                 text, hit = pieces.add(token)
                 repeats = self.stuck(prompt, said, count)
-                if hit or last or repeats:
+                complete = rules is not None and rules.complete()
+                if hit or last or repeats or complete:
                     rest = "" if hit else pieces.finish()
-                    why = "stop" if hit else "repetition" if repeats else "length"
+                    why = "repetition" if repeats else "length"
+                    why = "stop" if hit or complete else why
                     yield Token(token, text + rest, logprob, why)
                     return
                 yield Token(token, text, logprob)

@@ -33,7 +33,7 @@ class Options:
     added to the logit, by token id. token_mask: a boolean per token, false for forbidden ones. If
     it is a tensor on the model's device, the caller may write to it between two tokens: the next
     token obeys it, and no step is computed ahead. stop: text that ends the answer and is not part
-    of it. overflow: "error" raises if the context is full, "shift" drops the oldest half. linear:
+    of it. response_format: the form of the answer, see `constrained.formats.form_of`. overflow: "error" raises if the context is full, "shift" drops the oldest half. linear:
     the mode of products with quantized weights, see `rl.set_linear_mode`. cache_type: the dtype of
     cached keys and values; float16 takes half of float32's memory and q8_0 about a quarter.
     """
@@ -50,6 +50,7 @@ class Options:
     token_mask: Tensor | Sequence[bool] | Array | None = field(default=None, compare=False)
     seed: int | None = None
     stop: str | Sequence[str] = ()
+    response_format: Any = field(default=None, compare=False)
     overflow: str = "error"
     linear: str = "fast"
     cache_type: str = "float32"
