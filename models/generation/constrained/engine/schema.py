@@ -228,7 +228,7 @@ class _Compiler:
         others = None if items is False else self.node(items, depth + 1)
         barren = self.barren
         nodes: dict[int, Node] = {}
-        steady = max(len(heads), least)
+        steady = max(len(heads), least, 1)
 
         def item(place: int) -> Node | None:
             node = heads[place] if place < len(heads) else others

@@ -124,27 +124,31 @@ class Bounded(Lexeme):
             if high is not None:
                 high = Fraction(math.ceil(high) - 1 if open_high else math.floor(high))
             open_low = open_high = False
-        self._low, self._high = (low, open_low), (high, open_high)
+        # Bounds and numbers are counted in this part of one, so that all are integers.
+        scale = math.lcm(*(bound.denominator for bound in (low, high) if bound is not None))
+        self._scale = scale = 1 if whole else scale * 10**_PLACES
+        self._low = None if low is None else int(low * scale), open_low
+        self._high = None if high is None else int(high * scale), open_high
+        self._bounds = [self._magnitudes(negative) for negative in (False, True)]
         super().__init__(one_class_each("0123456789-."), ("start",))
         if not self._reaches(("start",)):
             raise ValueError(
                 f"response_format: no {'integer' if whole else 'number'} is from {low} to {high}"
             )
 
-    def _magnitudes(self, negative: bool) -> tuple[Any, ...]:
+    def _magnitudes(self, negative: bool) -> tuple[int, bool, int | None, bool]:
         """The bounds of a number's magnitude: low, whether it is out, high, whether it is out."""
         (low, open_low), (high, open_high) = self._low, self._high
         if negative:
-            low, open_low, high, open_high = (
-                None if high is None else -high, open_high, None if low is None else -low, open_low
-            )  # fmt: skip
+            low, high = None if high is None else -high, None if low is None else -low
+            open_low, open_high = open_high, open_low
         if low is None or low < 0:
-            low, open_low = Fraction(0), False
+            low, open_low = 0, False
         return low, open_low, high, open_high
 
-    def _meets(self, negative: bool, first: Fraction, last: Fraction, closed: bool) -> bool:
+    def _meets(self, negative: bool, first: int, last: int, closed: bool) -> bool:
         """Whether a magnitude from `first` to `last`, itself in if `closed`, is within bounds."""
-        low, open_low, high, open_high = self._magnitudes(negative)
+        low, open_low, high, open_high = self._bounds[negative]
         if high is not None and (first > high or (first == high and open_high)):
             return False
         return bool(last > low or (last == low and closed and not open_low))
@@ -161,40 +165,37 @@ class Bounded(Lexeme):
             )
         if kind == "free":
             return True
+        _, negative, value = meaning[:3]
         if kind == "whole":
-            _, negative, value = meaning
-            high = self._magnitudes(negative)[2]
             if negative and value == 0 and self._whole:
                 return False
+            high = self._bounds[negative][2]
             power = 1
             while True:
-                first = Fraction(value * power)
-                last = first + power - (1 if self._whole else 0)
+                first = value * power * self._scale
+                last = first + (power - 1 if self._whole else power * self._scale)
                 if self._meets(negative, first, last, self._whole):
-                    return self._whole or value > 0 or self._zero(negative)
+                    return True
                 if value == 0 or (high is not None and first > high):
                     return False
                 power *= 10
-        _, negative, value, places = meaning
-        step = Fraction(1, 10**places)
-        if places >= _PLACES:
+        step = self._scale // 10 ** meaning[3]
+        if meaning[3] >= _PLACES:
             return self._meets(negative, value * step, value * step, True)
         return self._meets(negative, value * step, (value + 1) * step, False)
 
-    def _zero(self, negative: bool) -> bool:
-        return self._meets(negative, Fraction(0), Fraction(1), False)
-
     def _settled(self, meaning: Any) -> Any:
         """One state for all that any digits may follow."""
-        if meaning[0] == "whole" and self._magnitudes(meaning[1])[2] is None:
-            low, open_low, _, _ = self._magnitudes(meaning[1])
-            if meaning[2] > low and meaning[2] > 0:
+        if meaning[0] not in ("whole", "places"):
+            return meaning
+        low, _, high, _ = self._bounds[meaning[1]]
+        if meaning[0] == "whole" and high is None:
+            if meaning[2] * self._scale > low and meaning[2] > 0:
                 return ("free", "whole")
-        if meaning[0] == "places":
-            _, negative, value, places = meaning
-            low, open_low, high, open_high = self._magnitudes(negative)
-            first, last = Fraction(value, 10**places), Fraction(value + 1, 10**places)
-            if places and first > low and (high is None or last <= high):
+        elif meaning[0] == "places" and meaning[3]:
+            step = self._scale // 10 ** meaning[3]
+            first, last = meaning[2] * step, (meaning[2] + 1) * step
+            if first > low and (high is None or last <= high):
                 return ("free", "places")
         return meaning
 
@@ -238,9 +239,9 @@ class Bounded(Lexeme):
         if kind == "free":
             return bool(meaning[1] != "point")
         if kind == "whole":
-            value = Fraction(meaning[2])
+            value = meaning[2] * self._scale
         elif kind == "places" and meaning[3] > 0:
-            value = Fraction(meaning[2], 10 ** meaning[3])
+            value = meaning[2] * (self._scale // 10 ** meaning[3])
         else:
             return False
         return self._meets(meaning[1], value, value, True)
