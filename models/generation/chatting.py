@@ -26,6 +26,8 @@ ARGUMENTS = (
     "add_generation_prompt",
     "continue_final_message",
 )
+# How the tools are called, see `calls_asked`.
+CALLING = ("tool_choice", "parallel_tool_calls")
 # Options of generation in other libraries. They would have no effect as variables of a template.
 _FOREIGN = frozenset(
     "assistant_model bad_words_ids best_of do_sample early_stopping eos_token_id epsilon_cutoff "
@@ -34,7 +36,7 @@ _FOREIGN = frozenset(
     "mirostat n no_repeat_ngram_size num_beam_groups num_beams num_predict num_return_sequences "
     "output_scores pad_token_id penalty_alpha prefix_allowed_tokens_fn return_full_text "
     "stop_strings stopping_criteria stream streamer suppress_tokens top_h typical_p use_cache "
-    "top_logprobs tool_choice response_format".split()
+    "top_logprobs".split()
 )
 
 
@@ -63,6 +65,34 @@ def divided(
             check_variable(template, name)
             variables[name] = value
     return {**variables, **shape}, sampling
+
+
+def calls_asked(
+    template: ChatTemplate | None, tools: Tools, options: Mapping[str, Any]
+) -> tuple[Tools, dict[str, Any]]:
+    """The tools and the options where `tool_choice` is a `response_format`, see `chat`.
+
+    ValueError for a choice that cannot be obeyed.
+    """
+    rest = {k: v for k, v in options.items() if k not in CALLING}
+    choice, parallel = options.get("tool_choice"), options.get("parallel_tool_calls")
+    if choice == "none":
+        return None, rest
+    if choice in (None, "auto"):
+        if parallel is False and tools:
+            raise ValueError(
+                "parallel_tool_calls is false, which is obeyed with tool_choice 'required' or a "
+                "function; with 'auto' take the first call"
+            )
+        return tools, rest
+    from rushlight.models.generation.constrained.calls import forced_calls
+
+    if rest.get("response_format") is not None:
+        raise ValueError(f"tool_choice is {choice!r} beside response_format; pass one of them")
+    named = options.get("chat_template")
+    source = "" if template is None else template.chosen(named, tools)
+    rest["response_format"] = forced_calls(tools, choice, parallel, source)
+    return tools, rest
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:
@@ -109,8 +139,12 @@ class Chatting(Model):
         chat_template_kwargs, see `apply_chat_template`; any other name is a variable of the
         template, such as enable_thinking. Raises ValueError without a chat template.
 
-        `tools`: functions that the model may call, see there.
+        `tools`: functions that the model may call, see there. tool_choice, among the options:
+        "auto" leaves it to the model, "none" drops the tools, "required" and {"type": "function",
+        "function": {"name": ...}} force calls whose arguments fit their schemas;
+        parallel_tool_calls=False then makes it one.
         """
+        tools, options = calls_asked(self.template, tools, options)
         shape, sampling = divided(self.template, options)
         pieces: Steps[str, None, None] = self.generate(
             self.chat_ids(messages, tools=tools, **shape), **sampling
@@ -144,6 +178,7 @@ class Chatting(Model):
 
         `messages`, `tools` and `options` are those of `chat`.
         """
+        tools, options = calls_asked(self.template, tools, options)
         shape, sampling = divided(self.template, options)
         ids = self.chat_ids(messages, tools=tools, **shape)
         if self.tokenizer is None:

@@ -13,7 +13,7 @@ from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
-from rushlight.models.generation.constrained.constraint import check_form, token_rules
+from rushlight.models.generation.constrained.hooks import check_form, token_rules
 from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
 from rushlight.models.generation.sampling import Options, checked

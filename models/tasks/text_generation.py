@@ -56,6 +56,7 @@ SAMPLING = (
     _option("token_mask", "mask", "The allowed tokens."),
     _option("seed", "int", "The same seed draws the same tokens."),
     _option("stop", "texts", "A text that ends the answer; repeatable."),
+    _option("response_format", "format", "The form of the answer: a schema, a pattern, a grammar."),
     _option(
         "overflow",
         "text",

@@ -263,7 +263,9 @@ def _properties(name: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 def _check_key(name: str, key: str, bad: str) -> None:
     if not key or any(char in bad or char.isspace() for char in key):
-        raise ValueError(f"tools: {name}'s argument {key!r} cannot be spelled in this model's calls")
+        raise ValueError(
+            f"tools: {name}'s argument {key!r} cannot be spelled in this model's calls"
+        )
 
 
 def _with_definitions(inner: Any, schema: dict[str, Any]) -> Any:
@@ -274,10 +276,8 @@ def _with_definitions(inner: Any, schema: dict[str, Any]) -> Any:
 def _text_or_json(name: str, key: str, inner: Any, schema: dict[str, Any]) -> Form:
     """The value of an argument: a text as it is, anything else as JSON."""
     inner = {} if inner is True else inner
-    text = inner.get("type") == "string" or (
-        "type" not in inner and _all_texts(inner.get("enum", [inner["const"]] if "const" in inner else []))
-    )  # fmt: skip
-    if not text:
+    known = inner.get("enum", [inner["const"]] if "const" in inner else [])
+    if inner.get("type") != "string" and ("type" in inner or not _all_texts(known)):
         return Json(_with_definitions(inner, schema))
     return _raw_text(name, key, inner)
 

@@ -69,16 +69,7 @@ class TokenRules:
         mask.copy_(new if before is None else new & before)
 
 
-def token_rules(
-    model: CausalLM, session: DecodeSession, options: Options, prompts: Sequence[Sequence[int]]
-) -> TokenRules | Bans | None:
-    """The rules of answers to `prompts`; None where every token may follow."""
-    if options.response_format is None:
-        return model.followed.begin(session, options, prompts)
-    return TokenRules(model, session, options, prompts)
-
-
-def check_form(model: CausalLM, options: Options) -> None:
+def check(model: CausalLM, options: Options) -> None:
     """Raise ValueError or TypeError for a `response_format` that cannot be followed."""
     form = form_of(options.response_format)
     if form is None:
@@ -114,7 +105,7 @@ class FormedRow:
             return np.ones(self._size, np.bool_)
         reasoning = self._reasoning
         if reasoning.within:
-            return reasoning.allowed(self._size, self._ends)
+            return reasoning.allowed(self._size, self._ends, self._vocabulary.special.values())
         mask = np.zeros(self._size, np.bool_)
         if self._forced:
             mask[self._forced[0]] = True

@@ -10,12 +10,10 @@ from rushlight.models.generation.constrained.forms import (
     Either,
     Form,
     Grammar,
-    Joined,
     Json,
-    Mark,
     Pattern,
-    Several,
     Text,
+    is_form,
 )
 
 TYPES = ("text", "json_object", "json_schema", "regex", "choice", "grammar")
@@ -24,7 +22,6 @@ SYNTAXES = ("lark", "gbnf")
 LONGEST, MOST_CHOICES = 1 << 20, 10_000
 # Levels of a schema.
 DEEPEST = 64
-_FORMS = (Text, Mark, Json, Pattern, Grammar, Joined, Either, Several)
 # Keywords of which an object without "type" is a schema.
 _SCHEMA = frozenset("$ref $defs anyOf allOf oneOf enum const properties items".split())
 _FIELDS = {
@@ -45,8 +42,8 @@ def form_of(asked: Any) -> Form | None:
     "choice", "choices": [...]}; {"type": "grammar", "grammar": ..., "syntax": "lark" or "gbnf"}; a
     class of pydantic; or a form. ValueError or TypeError that says what is wrong.
     """
-    if asked is None or isinstance(asked, _FORMS):
-        return asked
+    if asked is None or is_form(asked):
+        return asked  # type: ignore[no-any-return]
     schema_of = getattr(asked, "model_json_schema", None)
     if callable(schema_of):  # a class of pydantic
         asked = {"type": "json_schema", "schema": schema_of()}
@@ -117,9 +114,7 @@ def _choices(rows: Any) -> Form:
             "response_format: type 'choice' needs 'choices', a list of texts that are not empty"
         )
     if len(rows) > MOST_CHOICES:
-        raise ValueError(
-            f"response_format: there are {len(rows)} choices; at most {MOST_CHOICES}"
-        )
+        raise ValueError(f"response_format: there are {len(rows)} choices; at most {MOST_CHOICES}")
     return Either(tuple(Text(row) for row in dict.fromkeys(rows)))
 
 

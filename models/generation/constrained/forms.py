@@ -65,3 +65,8 @@ class Several:
 
 
 Form = Text | Mark | Json | Pattern | Grammar | Joined | Either | Several
+
+
+def is_form(value: object) -> bool:
+    """Whether a value is a form."""
+    return isinstance(value, Form)

@@ -87,6 +87,7 @@ class GuidanceMatcher:
         import llguidance
 
         self._size = vocabulary.size
+        _check_ends(form)
         grammar = grammar_of(form, vocabulary)
         limits = llguidance.LLParserLimits(verbose_errors=False)
         self._matcher = llguidance.LLMatcher(
@@ -102,7 +103,7 @@ class GuidanceMatcher:
 
     def _check(self) -> None:
         if self._matcher.is_error():
-            said = self._matcher.get_error().split("<state>")[0].strip()
+            said = " ".join(self._matcher.get_error().split("<state>")[0].split())
             raise ValueError(f"response_format: {said}")
 
     @property
@@ -126,6 +127,24 @@ class GuidanceMatcher:
         if not self._matcher.consume_token(token):
             self._check()
             raise ValueError(f"response_format: token {token} may not follow")
+
+
+def _check_ends(form: Form) -> None:
+    """Raise ValueError for a schema that nothing finite satisfies, and GBNF whose rules never end.
+
+    llguidance would go on for ever. What our own engine does not support is not looked into.
+    """
+    if isinstance(form, Json) and '"$ref"' in json.dumps(form.schema):
+        from rushlight.models.generation.constrained.engine.schema import schema_node as node
+    elif isinstance(form, Grammar) and form.syntax == "gbnf":
+        from rushlight.models.generation.constrained.engine.gbnf import gbnf_node as node
+    else:
+        return
+    try:
+        node(form.schema if isinstance(form, Json) else form.source)
+    except ValueError as error:
+        if "nothing satisfies the schema" in str(error) or "never ends" in str(error):
+            raise
 
 
 def grammar_of(form: Form, vocabulary: Vocabulary) -> str:

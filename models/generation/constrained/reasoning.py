@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Collection, Sequence, Set
 from typing import Any
 
 import numpy as np
@@ -74,10 +74,10 @@ class Reasoning:
         self._text = (self._text + self._pieces.add(token)[0])[-4096:]
         self.within = self._closing not in self._text
 
-    def allowed(self, size: int, ends: Set[int]) -> Any:
-        """The tokens of a thought: all but those that end an answer."""
+    def allowed(self, size: int, ends: Set[int], marks: Collection[int]) -> Any:
+        """The tokens of a thought: all but those that end an answer, or mark other parts of it."""
         mask = np.ones(size, np.bool_)
-        mask[[id for id in ends if id < size]] = False
+        mask[[id for id in (*ends, *marks) if id < size and id != self._close]] = False
         return mask
 
 

@@ -8,7 +8,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 from rushlight.core.io.text.tokenizer import Tokenizer
+from rushlight.models.generation.answers.formats import MARKS as _MARKS
 
+MARKS = frozenset(_MARKS)
 _BYTE = re.compile(r"<0x([0-9A-Fa-f]{2})>")
 
 
@@ -32,7 +34,7 @@ class Vocabulary:
     def __init__(self, tokenizer: Tokenizer, size: int) -> None:
         self.size = size
         self.tokens: list[bytes] = [b""] * size
-        self.special: dict[str, int] = {}  # the ids of special tokens by their texts
+        self.special: dict[str, int] = {}  # the ids of tokens that are no text, by their spellings
         spelled = tokenizer.spellings()
         if spelled.raw is not None:
             for id, raw in spelled.raw.items():
@@ -45,9 +47,13 @@ class Vocabulary:
                     self.tokens[id] = to_bytes(token)
         for id, text, special in spelled.added:
             if id < size:
-                self.tokens[id] = b"" if special else text.encode()
-                if special:
+                # A token that marks a thought or a call is none of a text, special or not.
+                marks = special or text in MARKS
+                self.tokens[id] = b"" if marks else text.encode()
+                if marks:
                     self.special[text] = id
+        # No text has this byte; special tokens are spelled with it.
+        self.tokens = [b"" if b"\xff" in token else token for token in self.tokens]
         self.engines: dict[str, Any] = {}  # what engines made of the vocabulary
 
 

@@ -72,7 +72,9 @@ class _Reader:
 
     def _expect(self, text: str) -> None:
         if not self._sees(text):
-            raise self._wrong(f"{text!r} is expected before {self._text[self._at : self._at + 20]!r}")
+            raise self._wrong(
+                f"{text!r} is expected before {self._text[self._at : self._at + 20]!r}"
+            )
 
     def _name(self) -> str:
         match = _NAME.match(self._text, self._at)

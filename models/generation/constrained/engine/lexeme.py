@@ -29,7 +29,6 @@ class Lexeme:
         self.table = np.full((16, self.width), DEAD, np.int32)
         self.filled = np.zeros(16, np.bool_)
         self.accepts = np.zeros(16, np.bool_)
-        self.walks: dict[int, Any] = {}  # of the trie from its root, by state
         self._number(start)
 
     def _successors(self, meaning: Any) -> list[Hashable | None]:
@@ -87,10 +86,6 @@ class Lexeme:
             if state < 0:
                 return False
         return bool(self.accepts[state])
-
-    def starts(self, trie: Any) -> tuple[Array, Array] | None:
-        """The walk from the first state, None where `walk` is to make it."""
-        return None
 
 
 def one_class_each(bytes_of_interest: str) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy.typing as npt
 
+from rushlight.models.generation.constrained import forms
 from rushlight.models.generation.constrained.engine.grammar import (
     END,
     Choice,
@@ -18,7 +19,6 @@ from rushlight.models.generation.constrained.engine.grammar import (
 from rushlight.models.generation.constrained.engine.regex import regex, texts
 from rushlight.models.generation.constrained.engine.schema import schema_node
 from rushlight.models.generation.constrained.engine.trie import Trie
-from rushlight.models.generation.constrained import forms
 from rushlight.models.generation.constrained.vocabulary import Vocabulary
 
 Array = npt.NDArray[Any]

@@ -188,7 +188,8 @@ def regex(pattern: str, *, json: bool = False, search: bool = False) -> Regex:
 
     json: over the spelling of a string of JSON, with its quotes. search: the pattern may match
     anywhere, as "pattern" of JSON Schema does, unless ^ and $ stand at its ends. ValueError for
-    what no automaton can follow (look-around, back references), and for patterns that are too large.
+    what no automaton can follow (look-around, back references), and for a pattern that is too
+    large.
     """
     what = f"the pattern {pattern if len(pattern) < 80 else pattern[:77] + '...'!r}"
     nfa = Nfa(what, json)
@@ -238,7 +239,10 @@ class _Builder:
             rows = [list(row) for row in rows[0][0][1][1]]
         end = self._nfa.state()
         for row in rows:
-            head = bool(row) and row[0] in ((sre.AT, sre.AT_BEGINNING), (sre.AT, sre.AT_BEGINNING_STRING))
+            head = bool(row) and row[0] in (
+                (sre.AT, sre.AT_BEGINNING),
+                (sre.AT, sre.AT_BEGINNING_STRING),
+            )
             row = row[1:] if head else row
             tail = bool(row) and row[-1] in ((sre.AT, sre.AT_END), (sre.AT, sre.AT_END_STRING))
             row = row[:-1] if tail else row

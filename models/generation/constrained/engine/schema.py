@@ -278,7 +278,7 @@ class _Compiler:
         others: Node | None = None
         if patterns:
             ((pattern, value),) = patterns.items()
-            others_key: Lexeme = regex(pattern, json=True, search=True)
+            others_key: Lexeme = values.pattern_in_json(pattern, True)
             others = self.node(value, depth + 1)
         elif additional is not False:
             others_key = values.OtherKey(list(declared))
@@ -364,7 +364,7 @@ def _laid_out(value: Any) -> str:
 def _key(name: str) -> Leaf:
     """A member's name, the colon and the blanks around it."""
     word = json.dumps(name, ensure_ascii=False)
-    return Leaf(regex(f"{re.escape(word)}{_BLANK}:{_BLANK}"))
+    return Leaf(values.lexeme(f"{re.escape(word)}{_BLANK}:{_BLANK}"))
 
 
 def _count(schema: dict[str, Any], key: str, default: Any) -> Any:
@@ -383,7 +383,7 @@ def _string(schema: dict[str, Any]) -> Lexeme:
     if most is not None and least > most:
         raise ValueError(f"response_format: minLength is {least}, maxLength is {most}")
     parts: list[Lexeme] = [
-        regex(pattern, json=True, search=True) for pattern in schema.get("patterns", ())
+        values.pattern_in_json(pattern, True) for pattern in schema.get("patterns", ())
     ]
     form = schema.get("format")
     if form is not None:
@@ -392,7 +392,7 @@ def _string(schema: dict[str, Any]) -> Lexeme:
                 f"response_format: format {form!r} is not supported; supported: "
                 f"{', '.join(values.FORMATS)}"
             )
-        parts.append(regex(values.FORMATS[form], json=True))
+        parts.append(values.pattern_in_json(values.FORMATS[form], False))
     if not parts and not least and most is None:
         return values.string()
     if least or most is not None:

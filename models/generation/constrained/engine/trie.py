@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -11,6 +12,7 @@ from rushlight.models.generation.constrained.engine.lexeme import Lexeme
 
 Array = npt.NDArray[Any]
 Walk = tuple[Array, Array]
+_KEPT = 256  # walks from the root that are kept for a lexeme
 
 
 class Trie:
@@ -42,6 +44,7 @@ class Trie:
         self.ids = np.array(order, np.int64)
         self.nodes = at
         self.vocabulary = len(tokens)
+        self._walks: WeakKeyDictionary[Lexeme, dict[int, Walk]] = WeakKeyDictionary()
 
     def walk(self, lexeme: Lexeme, state: int, nodes: Array | None = None) -> Walk:
         """The nodes that an automaton reaches from a state at some nodes, by default the root.
@@ -49,10 +52,12 @@ class Trie:
         Returns the nodes that it reaches, and those with children at which it accepts.
         """
         if nodes is None:
-            known: Walk | None = lexeme.walks.get(state)
-            if known is None:
-                known = lexeme.walks[state] = self.walk(lexeme, state, np.zeros(1, np.int64))
-            return known
+            walks = self._walks.setdefault(lexeme, {})
+            if state not in walks:
+                if len(walks) >= _KEPT:
+                    walks.clear()
+                walks[state] = self.walk(lexeme, state, np.zeros(1, np.int64))
+            return walks[state]
         states = np.full(len(nodes), state, np.int64)
         reached, exits = [], []
         while len(nodes):
@@ -72,7 +77,8 @@ class Trie:
             reached.append(nodes)
             exits.append(nodes[lexeme.accepts[states] & (self.children[nodes] > 0)])
         none = np.zeros(0, np.int64)
-        return np.concatenate(reached or [none]), np.concatenate(exits or [none])
+        ends = np.concatenate(exits or [none])
+        return np.concatenate(reached or [none]).astype(np.int32), ends
 
     def mask(self, live: Array) -> Array:
         """A boolean for each token: whether its node is live."""

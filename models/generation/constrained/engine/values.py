@@ -1,4 +1,4 @@
-"""The lexemes of JSON: strings of a bounded length, numbers within bounds, keys that others are not."""
+"""The lexemes of JSON: strings of a bounded length, numbers within bounds, further keys."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Hashable
 from fractions import Fraction
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -27,24 +27,33 @@ _DAY = (
     r"[0-9]{4}-((0[13578]|1[02])-(0[1-9]|[12][0-9]|3[01])|(0[469]|11)-(0[1-9]|[12][0-9]|30)"
     r"|02-(0[1-9]|1[0-9]|2[0-8]))"
 )
-_TIME = r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
-_LABEL = r"[a-zA-Z0-9]([a-zA-Z0-9-]{0,30}[a-zA-Z0-9])?"
+_TIME = (
+    r"([01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](\.[0-9]{1,9})?(Z|[+-]([01][0-9]|2[0-3]):[0-5][0-9])"
+)
+_LABEL = r"[a-zA-Z0-9]+(-[a-zA-Z0-9]+)*"
 FORMATS = {
     "date": _DAY,
     "time": _TIME,
     "date-time": f"{_DAY}T{_TIME}",
     "duration": r"P([1-9][0-9]{0,3}W|[1-9][0-9]{0,3}D(T[1-9][0-9]{0,3}[HMS])?"
     r"|T[1-9][0-9]{0,3}[HMS]|[1-9][0-9]{0,3}[YM])",
-    "email": rf"[a-zA-Z0-9]([a-zA-Z0-9._+-]{{0,30}}[a-zA-Z0-9])?@{_LABEL}(\.{_LABEL}){{1,4}}",
-    "hostname": rf"{_LABEL}(\.{_LABEL}){{0,4}}",
+    "email": rf"[a-zA-Z0-9]+([._+-][a-zA-Z0-9]+)*@{_LABEL}(\.{_LABEL})+",
+    "hostname": rf"{_LABEL}(\.{_LABEL})*",
     "ipv4": rf"{_OCTET}(\.{_OCTET}){{3}}",
-    "ipv6": r"([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|::1?",
+    "ipv6": r"([0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}"
+    r"|([0-9a-fA-F]{1,4}:){1,6}:[0-9a-fA-F]{1,4}|::1?",
     "uuid": r"[0-9a-fA-F]{8}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{4}-[0-9a-fA-F]{12}",
-    "uri": r"[a-zA-Z][a-zA-Z0-9+.-]{1,15}://[a-zA-Z0-9._~:/?#@!$&()*+,;=-]{1,512}",
+    "uri": r"[a-zA-Z][a-zA-Z0-9+.-]+://[a-zA-Z0-9._~:/?#@!$&()*+,;=-]+",
 }
 
 
-@cache
+@lru_cache(256)
+def pattern_in_json(pattern: str, search: bool) -> Regex:
+    """The lexeme of strings of JSON that a pattern matches, made once."""
+    return regex(pattern, json=True, search=search)
+
+
+@lru_cache(1024)
 def lexeme(pattern: str) -> Regex:
     """The lexeme of a pattern of bytes, made once."""
     return regex(pattern)
