@@ -29,15 +29,14 @@ CACHE_TYPES = ("float32", "float16", "q8_0")
 class Options:
     """How to choose tokens and when to stop; ValueError or TypeError for an invalid option.
 
-        temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 keep all tokens. logit_bias: a number
-        added to the logit, by token id. token_mask: a boolean per token, false for forbidden ones. If
-        it is a tensor on the model's device, the caller may write to it between two tokens: the next
-        token obeys it, and no step is computed ahead. stop: text that ends the answer and is not part
-    of it. response_format: the form of the answer, see `constrained.formats.form_of`; with it the mask
-        is written before each token. overflow: "error" raises if the context is full, "shift" drops the
-        oldest half. linear: the mode of products with quantized weights, see `rl.set_linear_mode`.
-        cache_type: the dtype of cached keys and values; float16 takes half of float32's memory and q8_0
-        about a quarter.
+    temperature 0 is greedy. top_k 0, top_p 1 and min_p 0 keep all tokens. logit_bias: a number
+    added to the logit, by token id. token_mask: a boolean per token, false for forbidden ones. If
+    it is a tensor on the model's device, the caller may write to it between two tokens: the next
+    token obeys it, and no step is computed ahead. stop: text that ends the answer and is not part
+    of it. overflow: "error" raises if the context is full, "shift" drops the oldest half. linear:
+    the mode of products with quantized weights, see `rl.set_linear_mode`. cache_type: the dtype of
+    cached keys and values; float16 takes half of float32's memory and q8_0 about a quarter.
+    response_format: the form of the answer, see `constrained.formats.form_of`.
     """
 
     max_new_tokens: int = 256

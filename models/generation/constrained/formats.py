@@ -134,8 +134,8 @@ def _checked(schema: Any) -> Any:
         value, depth = waiting.pop()
         if depth > DEEPEST:
             raise ValueError(f"response_format: the schema has more than {DEEPEST} levels")
-        inner = value.values() if isinstance(value, Mapping) else value
         if isinstance(value, Mapping | list | tuple):
+            inner = list(value.values()) if isinstance(value, Mapping) else value
             waiting += [(row, depth + 1) for row in inner]
     try:
         size = len(json.dumps(schema))

@@ -134,14 +134,15 @@ def _check_ends(form: Form) -> None:
 
     llguidance would go on for ever. What our own engine does not support is not looked into.
     """
-    if isinstance(form, Json) and '"$ref"' in json.dumps(form.schema):
-        from rushlight.models.generation.constrained.engine.schema import schema_node as node
-    elif isinstance(form, Grammar) and form.syntax == "gbnf":
-        from rushlight.models.generation.constrained.engine.gbnf import gbnf_node as node
-    else:
-        return
     try:
-        node(form.schema if isinstance(form, Json) else form.source)
+        if isinstance(form, Json) and '"$ref"' in json.dumps(form.schema):
+            from rushlight.models.generation.constrained.engine.schema import schema_node
+
+            schema_node(form.schema)
+        elif isinstance(form, Grammar) and form.syntax == "gbnf":
+            from rushlight.models.generation.constrained.engine.gbnf import gbnf_node
+
+            gbnf_node(form.source)
     except ValueError as error:
         if "nothing satisfies the schema" in str(error) or "never ends" in str(error):
             raise
