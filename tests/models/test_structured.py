@@ -412,6 +412,25 @@ def test_chats_force_calls(engine: str) -> None:
         model.chat(messages, tools=TOOLS, parallel_tool_calls=False)
 
 
+@pytest.mark.native
+def test_flags_say_forms(tmp_path: Path) -> None:
+    from rushlight.cli.tasks import _form
+
+    schema, grammar = tmp_path / "schema.json", tmp_path / "grammar.gbnf"
+    schema.write_text('{"type": "object"}')
+    grammar.write_text('root ::= "a"')
+    assert _form({}) is None
+    for flags, asked in (
+        ({"json_schema": str(schema)}, {"type": "object"}),
+        ({"regex": "a+"}, {"type": "regex", "pattern": "a+"}),
+        ({"choices": ["yes, no"]}, {"type": "choice", "choices": ["yes", "no"]}),
+        ({"grammar": grammar}, {"type": "grammar", "grammar": 'root ::= "a"', "syntax": "gbnf"}),
+    ):
+        assert form_of(_form(flags)) == form_of(asked)
+    with pytest.raises(Exception, match="--regex and --choices: give one"):
+        _form({"regex": "a", "choices": ["b"]})
+
+
 # --- reasoning ----------------------------------------------------------------------------------
 
 

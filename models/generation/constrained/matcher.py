@@ -16,7 +16,7 @@ from rushlight.models.generation.constrained.vocabulary import Vocabulary
 log = logging.getLogger("rushlight")
 Array = npt.NDArray[Any]
 # Forms whose compiled state is kept for a vocabulary.
-_KEPT = 32
+_KEPT = 16
 
 
 class Matcher(Protocol):

@@ -14,7 +14,7 @@ from rushlight.models.generation.constrained.engine.trie import Trie
 
 Array = npt.NDArray[Any]
 # Masks that are kept, and threads of a state.
-_KEPT, _MOST_THREADS = 512, 4096
+_KEPT, _MOST_THREADS = 256, 4096
 _MOST_HEADS = 100_000
 
 

@@ -12,7 +12,7 @@ from rushlight.models.generation.constrained.engine.lexeme import Lexeme
 
 Array = npt.NDArray[Any]
 Walk = tuple[Array, Array]
-_KEPT = 256  # walks from the root that are kept for a lexeme
+_KEPT = 48  # walks from the root that are kept for a lexeme
 
 
 class Trie:
