@@ -2,8 +2,8 @@
 
 python benchmarks/structured.py TOKENIZER.json [--schemas 100] [--engine rushlight]
 
-Schemas are drawn as the tests draw them; logits are random. Answers are checked with jsonschema where
-it is installed.
+Schemas are drawn as the tests draw them; logits are random. Answers are checked with jsonschema
+where it is installed.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ def measured(engine: str, vocabulary: Vocabulary, schemas: list[Any]) -> str:
     return (
         f"{engine}: vocabulary {ready * 1000:.0f} ms; compile median {np.median(compile_ms):.1f}, "
         f"95 % {np.percentile(compile_ms, 95):.1f} ms; token mean {mask_ms.mean():.3f}, median "
-        f"{np.median(mask_ms):.3f}, 95 % {np.percentile(mask_ms, 95):.3f} ms; {len(schemas)} schemas, "
-        f"{valid} valid, {cut} cut, {len(schemas) - valid - cut} wrong"
+        f"{np.median(mask_ms):.3f}, 95 % {np.percentile(mask_ms, 95):.3f} ms; "
+        f"{len(schemas)} schemas, {valid} valid, {cut} cut, {len(schemas) - valid - cut} wrong"
     )
 
 
