@@ -43,6 +43,32 @@ _MMPROJ: Flag = (
 )
 
 
+# The form of an answer, of which one may be given.
+_FORMS: dict[str, Flag] = {
+    "json_schema": (
+        Annotated[
+            str | None,
+            typer.Option(help="Answer in JSON of this schema: a file, or the schema itself."),
+        ],
+        None,
+    ),
+    "regex": (
+        Annotated[str | None, typer.Option(help="Answer what this regular expression matches.")],
+        None,
+    ),
+    "choices": (
+        Annotated[
+            list[str] | None, typer.Option(help="Answer one of these; repeatable, or with commas.")
+        ],
+        None,
+    ),
+    "grammar": (
+        Annotated[Path | None, typer.Option(help="Answer by a grammar: a file of GBNF or Lark.")],
+        None,
+    ),
+}
+
+
 def commands() -> list[Callable[..., None]]:
     """A command for every task that has a verb."""
     from rushlight.models.tasks import tasks
@@ -61,6 +87,7 @@ def _command(task: Task) -> Callable[..., None]:
         **({"adapter": _ADAPTER} if task.streams else {}),
         **({"mmproj": _MMPROJ} if task.name in ("chat", "image-text-to-text") else {}),
         **_option_flags(task.options, defaults),
+        **(_FORMS if any(option.kind == "format" for option in task.options) else {}),
     }
     talks = task.input.kind == "messages"
     if not talks and task.input.kind not in ("audio", "recordings"):
@@ -74,6 +101,8 @@ def _command(task: Task) -> Callable[..., None]:
             if option.default is None and options[option.name] == []:
                 options[option.name] = None
             options[option.name] = _parsed(option, options[option.name])
+        if (form := _form(given)) is not None:
+            options["response_format"] = form
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"], given["image"] or [])
@@ -153,6 +182,28 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
             kind = kind | None
         flags[option.name] = (Annotated[kind, told], default)
     return flags
+
+
+def _form(given: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The form of an answer by its flags; None without any."""
+    from rushlight.models.tasks.kinds import json_of
+
+    flags = {name: given[name] for name in _FORMS if given.get(name)}
+    if len(flags) > 1:
+        raise typer.BadParameter(f"--{' and --'.join(flags)}: give one".replace("_", "-"))
+    for name, value in flags.items():
+        if name == "json_schema":
+            try:
+                return {"type": "json_schema", "schema": json_of(value)}
+            except ValueError as error:
+                raise typer.BadParameter(f"--json-schema: {error}") from None
+        if name == "regex":
+            return {"type": "regex", "pattern": value}
+        if name == "choices":
+            rows = value[0].split(",") if len(value) == 1 else value
+            return {"type": "choice", "choices": [row.strip() for row in rows]}
+        return {"type": "grammar", "grammar": value.read_text(encoding="utf-8")}
+    return None
 
 
 def _parsed(option: Option, value: Any) -> Any:

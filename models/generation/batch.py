@@ -32,9 +32,12 @@ class Row:
         self.texts: list[str] = []
         self.done = False
 
-    def add(self, token: int) -> None:
-        """Append `token`; the row is done at an end token, a stop text, or its last token."""
-        told = self.telling.add(token, 0.0)
+    def add(self, token: int, complete: bool = False) -> None:
+        """Append `token`; the row is done at an end token, a stop text, or its last token.
+
+        complete: nothing may follow.
+        """
+        told = self.telling.add(token, 0.0, complete=complete)
         self.texts.append(told.text)
         self.done = bool(told.stopped)
 
@@ -81,12 +84,15 @@ class Batch(DecodeSession):
             row.held += 1
         return picked
 
-    def add(self, values: Array) -> None:
-        """Append the sampler's picks (rows, 3), as read back, to the rows that are not done."""
+    def add(self, values: Array, complete: Sequence[bool] = ()) -> None:
+        """Append the sampler's picks (rows, 3), as read back, to the rows that are not done.
+
+        complete: for each row whether its answer has ended with this pick.
+        """
         ended = False
-        for row, picks in zip(self.rows, values, strict=True):
+        for i, (row, picks) in enumerate(zip(self.rows, values, strict=True)):
             if not row.done:
-                row.add(self.sampler.token_of(picks)[0])
+                row.add(self.sampler.token_of(picks)[0], bool(complete) and complete[i])
                 if row.done:
                     row.held, ended = 0, True
         if ended and not self.done:

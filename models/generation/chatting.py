@@ -28,11 +28,13 @@ ARGUMENTS = (
     "add_generation_prompt",
     "continue_final_message",
 )
+# How the tools are called, see `calls_asked`.
+CALLING = ("tool_choice", "parallel_tool_calls")
 # Options of generation in other libraries. They would have no effect as variables of a template.
 _FOREIGN = frozenset(
     "best_of encoder_repetition_penalty guidance_scale max_time max_tokens n num_predict "
     "output_scores pad_token_id prefix_allowed_tokens_fn return_full_text stopping_criteria stream "
-    "streamer tfs_z top_h use_cache top_logprobs tool_choice response_format".split()
+    "streamer tfs_z top_h use_cache top_logprobs".split()
 )
 
 
@@ -61,6 +63,34 @@ def divided(
             check_variable(template, name)
             variables[name] = value
     return {**variables, **shape}, sampling
+
+
+def calls_asked(
+    template: ChatTemplate | None, tools: Tools, options: Mapping[str, Any]
+) -> tuple[Tools, dict[str, Any]]:
+    """The tools and the options where `tool_choice` is a `response_format`, see `chat`.
+
+    ValueError for a choice that cannot be obeyed.
+    """
+    rest = {k: v for k, v in options.items() if k not in CALLING}
+    choice, parallel = options.get("tool_choice"), options.get("parallel_tool_calls")
+    if choice == "none":
+        return None, rest
+    if choice in (None, "auto"):
+        if parallel is False and tools:
+            raise ValueError(
+                "parallel_tool_calls is false, which is obeyed with tool_choice 'required' or a "
+                "function; with 'auto' take the first call"
+            )
+        return tools, rest
+    from rushlight.models.generation.constrained.calls import forced_calls
+
+    if rest.get("response_format") is not None:
+        raise ValueError(f"tool_choice is {choice!r} beside response_format; pass one of them")
+    named = options.get("chat_template")
+    source = "" if template is None else template.chosen(named, tools)
+    rest["response_format"] = forced_calls(tools, choice, parallel, source)
+    return tools, rest
 
 
 def check_variables(variables: Mapping[str, Any]) -> None:
@@ -107,8 +137,12 @@ class Chatting(Model):
         chat_template_kwargs, see `apply_chat_template`; any other name is a variable of the
         template, such as enable_thinking. Raises ValueError without a chat template.
 
-        `tools`: functions that the model may call, see there.
+        `tools`: functions that the model may call, see there. tool_choice, among the options:
+        "auto" leaves it to the model, "none" drops the tools, "required" and {"type": "function",
+        "function": {"name": ...}} force calls whose arguments fit their schemas;
+        parallel_tool_calls=False then makes it one.
         """
+        tools, options = calls_asked(self.template, tools, options)
         shape, sampling = divided(self.template, options)
         pieces: Steps[str, None, None] = self.generate(
             self.chat_ids(messages, tools=tools, **shape), **sampling
@@ -142,6 +176,7 @@ class Chatting(Model):
 
         `messages`, `tools` and `options` are those of `chat`.
         """
+        tools, options = calls_asked(self.template, tools, options)
         shape, sampling = divided(self.template, options)
         ids = self.chat_ids(messages, tools=tools, **shape)
         if self.tokenizer is None:

@@ -183,6 +183,10 @@ def rules_of(options: Options, prompt: int, vocab: int) -> Any:
 class Bans:
     """The mask of the tokens that may follow, a row for each answer."""
 
+    def complete(self, row: int = 0) -> bool:
+        """Whether nothing may follow a row's answer: bans never say so."""
+        return False
+
     def __init__(
         self,
         vocab: int,

@@ -15,6 +15,7 @@ from rushlight.models.generation.batch import Batch, Row
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
 from rushlight.models.generation.chatting import Chatting, read_template
+from rushlight.models.generation.constrained.hooks import check_form, token_rules
 from rushlight.models.generation.followed import Followed
 from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places, plain_ids
 from rushlight.models.generation.prefix_cache import PrefixCache
@@ -119,6 +120,7 @@ class CausalLM(Chatting):
     def _steps(self, ids: list[int], chosen: Options) -> GenerationSteps:
         self.check_length(ids, chosen)
         checked(chosen, self.vocab_size, self.device)
+        check_form(self, chosen)
         if chosen.num_beams > 1:
             return self._best_beam(ids, chosen)
         if chosen.penalty_alpha:
@@ -364,6 +366,7 @@ class CausalLM(Chatting):
             )
         rows = [Row(self, self.prompt_ids(p), chosen) for p in prompts]
         checked(chosen, self.vocab_size, self.device)
+        check_form(self, chosen)
         return rows, chosen
 
     def _run_rows(self, rows: list[Row], options: Options) -> GenerationSteps:
@@ -380,17 +383,18 @@ class CausalLM(Chatting):
         try:
             batch.start(self, rows, options)
             made_ids = [plain_ids(row.ids) for row in rows]
-            bans = self.followed.begin(batch, options, made_ids)
+            rules = token_rules(self, batch, options, made_ids)
             picked = batch.feed(self)
             most = max(row.telling.most for row in rows)
             for count in range(1, most + 1):
                 last = count == most
                 values, after = yield from batch.read_and_advance(self, picked, last)
-                batch.add(values)
-                if bans is not None:
+                if rules is not None:
                     for ids, value in zip(made_ids, values, strict=True):
                         ids.append(int(value[0]))
-                    bans.write(made_ids)
+                    rules.write(made_ids)
+                complete = [rules is not None and rules.complete(i) for i in range(len(rows))]
+                batch.add(values, complete)
                 if batch.done:
                     return
                 picked = batch.step(self) if after is None else after
@@ -445,7 +449,7 @@ class CausalLM(Chatting):
         telling = Telling(self.tokenizer, options, len(plain_ids(prompt)))
         try:
             session.begin(options, prompt)
-            bans = self.followed.begin(session, options, [said])
+            rules = token_rules(self, session, options, [said])
             picked = session.feed(self, ids)
             for count in range(1, telling.most + 1):
                 last = count == telling.most
@@ -453,12 +457,13 @@ class CausalLM(Chatting):
                 token, logprob = session.sampler.token_of(values[0])
                 ids.append(token)
                 said.append(token)
-                if bans is not None:
-                    bans.write([said])
+                if rules is not None:
+                    rules.write([said])
                 if after is not None:
                     session.ids.append(token)
                 top = session.sampler.likeliest(values[0])
-                told = telling.add(token, logprob, top, self.stuck(prompt, said, count))
+                complete = rules is not None and rules.complete()
+                told = telling.add(token, logprob, top, self.stuck(prompt, said, count), complete)
                 yield told
                 if told.stopped:
                     return

@@ -83,6 +83,7 @@ class Options:
     length_penalty and early_stopping: search by beams, see `search.options`. penalty_alpha, with
     top_k: contrastive search. assistant_model, prompt_lookup_num_tokens: assisted decoding, whose
     answers are those of plain decoding; num_assistant_tokens are proposed at a time.
+    response_format: the form of the answer, see `constrained.formats.form_of`.
     """
 
     max_new_tokens: int = 256
@@ -97,6 +98,7 @@ class Options:
     token_mask: Tensor | Sequence[bool] | Array | None = field(default=None, compare=False)
     seed: int | None = None
     stop: str | Sequence[str] = ()
+    response_format: Any = field(default=None, compare=False)
     overflow: str = "error"
     linear: str = "fast"
     cache_type: str = "float32"

@@ -80,17 +80,21 @@ class Telling:
         logprob: float,
         top: tuple[tuple[int, float], ...] = (),
         repeats: bool = False,
+        complete: bool = False,
     ) -> Token:
-        """The next token; `repeats` ends the answer. See `Token` for the other arguments."""
+        """The next token; `repeats`, or that it is `complete`, ends the answer.
+
+        See `Token` for the other arguments.
+        """
         self.count += 1
         if token in self.ends or token in self.stops:
             why = "eos" if token in self.ends else "stop"
             return Token(token, self.pieces.finish(), logprob, why, top)
         text, hit = self.pieces.add(token)
         last = self.count >= self.most
-        if hit or last or repeats:
+        if hit or last or repeats or complete:
             rest = "" if hit else self.pieces.finish()
-            why = "stop" if hit else "repetition" if repeats else "length"
+            why = "stop" if hit or complete else "repetition" if repeats else "length"
             return Token(token, text + rest, logprob, why, top)
         return Token(token, text, logprob, "", top)
 

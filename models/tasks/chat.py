@@ -8,7 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.models.generation.answers import AnswerParts
-from rushlight.models.generation.chatting import check_variable, check_variables, divided
+from rushlight.models.generation.chatting import (
+    calls_asked,
+    check_variable,
+    check_variables,
+    divided,
+)
 from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 from rushlight.models.tasks.text_generation import SAMPLING, Answer, answer, refuse
 
@@ -27,7 +32,8 @@ def run(model: Any, messages: Any, options: Mapping[str, Any], watched: bool) ->
     ids, chosen = prepared(model, messages, options)
     generated = yield from answer(model, ids, chosen, watched, began)
     first = generated.ids[0] if isinstance(generated.text, list) else generated.ids
-    parts = model.answer_parts(first, ids, tools=options["tools"])
+    tools = None if options["tool_choice"] == "none" else options["tools"]
+    parts = model.answer_parts(first, ids, tools=tools)
     return ChatAnswer(**vars(generated), **vars(parts))
 
 
@@ -40,7 +46,11 @@ def prepared(
 
     `model` chats; `options` are the task's, checked.
     """
-    shape, chosen = divided(model.template, {k: v for k, v in options.items() if v is not None})
+    asked = {k: v for k, v in options.items() if v is not None}
+    tools, asked = calls_asked(model.template, asked.pop("tools", None), asked)
+    shape, chosen = divided(model.template, asked)
+    if tools is not None:
+        shape["tools"] = tools
     for name in options.get("chat_template_kwargs") or ():
         check_variable(model.template, name)
     return model.chat_ids(messages, **shape), chosen
@@ -60,6 +70,15 @@ TASK = Task(
     options=(
         *SAMPLING,
         Option("tools", "tools", None, "Functions that the model may call, as JSON Schemas."),
+        Option(
+            "tool_choice",
+            "choice",
+            None,
+            'Whether tools are called: "auto", "none", "required", or a function.',
+        ),
+        Option(
+            "parallel_tool_calls", "bool", None, "Whether an answer may have several forced calls."
+        ),
         Option("documents", "documents", None, "What the answer may draw on."),
         Option("chat_template", "text", None, "The name of one of the templates, or a template."),
         Option("add_generation_prompt", "bool", None, "Whether to begin a new answer."),

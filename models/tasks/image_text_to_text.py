@@ -49,7 +49,8 @@ def run(model: Any, text: Any, options: Mapping[str, Any], watched: bool) -> Run
     if limits:
         chosen["chat_template_kwargs"] = {**(chosen["chat_template_kwargs"] or {}), **limits}
     ids, sampling = prepared(model, messages, chosen)
-    return (yield from _answered(model, ids, sampling, chosen["tools"], watched, began))
+    tools = None if chosen["tool_choice"] == "none" else chosen["tools"]
+    return (yield from _answered(model, ids, sampling, tools, watched, began))
 
 
 def _answered(
@@ -67,8 +68,8 @@ def _content(words: Any, pictures: list[Any]) -> list[Any]:
     return [*({"type": "image", "image": picture} for picture in pictures), *parts]
 
 
-_SHAPE = ("tools", "documents", "chat_template", "add_generation_prompt",
-          "continue_final_message", "chat_template_kwargs")  # fmt: skip
+_SHAPE = ("tools", "tool_choice", "parallel_tool_calls", "documents", "chat_template",
+          "add_generation_prompt", "continue_final_message", "chat_template_kwargs")  # fmt: skip
 _SAMPLING = frozenset(option.name for option in CHAT.options) - {*_SHAPE}
 
 TASK = Task(

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from rushlight.models.audio.inputs import is_audio
+from rushlight.models.generation.constrained.forms import is_form
 from rushlight.models.image.files import are_images, is_image
 
 
@@ -120,7 +121,19 @@ def _is_object(value: Any) -> bool:
     return isinstance(value, Mapping) and all(map(_is_text, value))
 
 
-def _json_of(text: str) -> Any:
+def _is_format(value: Any) -> bool:
+    """Whether a value may say the form of an answer: an object, a class of pydantic, or a form."""
+    return isinstance(value, Mapping) or hasattr(value, "model_json_schema") or is_form(value)
+
+
+def _choice_of(text: str) -> Any:
+    """The choice of a tool: one of the words, or the name of a function."""
+    if text in ("auto", "none", "required"):
+        return text
+    return {"type": "function", "function": {"name": text}}
+
+
+def json_of(text: str) -> Any:
     """The value of a text of JSON, or of the file of JSON that it names."""
     try:
         return json.loads(text)
@@ -140,7 +153,7 @@ def _variables_of(texts: Collection[str]) -> dict[str, Any]:
     for text in texts:
         name, sign, value = text.partition("=")
         if text.lstrip().startswith("{"):
-            values = _json_of(text)
+            values = json_of(text)
             variables |= values if isinstance(values, dict) else {}
         elif not sign or not name.isidentifier():
             raise ValueError(f"{text!r} is neither NAME=VALUE nor an object of JSON")
@@ -218,7 +231,7 @@ KINDS: dict[str, Kind] = {
         {"type": "array"},
         "(number | null)[] | (number | null)[][]",
         str,
-        parsed=_json_of,
+        parsed=json_of,
     ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "asked": Kind(
@@ -234,7 +247,21 @@ KINDS: dict[str, Kind] = {
         _OBJECTS,
         "Tool[]",
         str,
-        parsed=_json_of,
+        parsed=json_of,
+    ),
+    "format": Kind(
+        'an object such as {"type": "json_object"}, or a JSON Schema',
+        _is_format,
+        {"type": "object"},
+        "ResponseFormat",
+    ),
+    "choice": Kind(
+        "a text or an object",
+        lambda v: _is_text(v) or isinstance(v, Mapping),
+        {"anyOf": [_STRING, {"type": "object"}]},
+        "ToolChoice",
+        str,
+        parsed=_choice_of,
     ),
     "documents": Kind(
         "a list of objects",
@@ -242,7 +269,7 @@ KINDS: dict[str, Kind] = {
         _OBJECTS,
         "Record<string, unknown>[]",
         str,
-        parsed=_json_of,
+        parsed=json_of,
     ),
     "variables": Kind(
         "an object",

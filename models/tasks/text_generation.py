@@ -101,6 +101,7 @@ SAMPLING = (
     _option("penalty_alpha", "float", "Above 0, with top_k: contrastive search."),
     _option("prompt_lookup_num_tokens", "int", "Guess so many tokens from the text so far."),
     _option("num_assistant_tokens", "int", "Tokens that an assistant guesses at a time."),
+    _option("response_format", "format", "The form of the answer: a schema, a pattern, a grammar."),
     _option(
         "overflow",
         "text",

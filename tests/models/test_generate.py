@@ -842,3 +842,23 @@ def test_blocking_generation_inside_a_loop(device: str) -> None:
         return ids_of(model, [1, 2, 3], max_new_tokens=5)
 
     assert asyncio.run(main()) == expected
+
+
+def test_an_answer_keeps_to_its_form(device: str) -> None:
+    """By whichever engine is here: in the tab it is our own, over the tab's tokenizer."""
+    model = tiny(device)
+    schema = {
+        "type": "object",
+        "properties": {"word": {"enum": ["hello", "é"]}, "n": {"type": "integer", "maximum": -1}},
+        "required": ["word", "n"],
+        "additionalProperties": False,
+    }
+    options = {"response_format": schema, "temperature": 1.5, "seed": 1, "max_new_tokens": 90}
+    tokens = list(model.tokens("word", **options))
+    assert tokens[-1].stopped == "stop"
+    value = json.loads("".join(token.text for token in tokens))
+    assert value["word"] in ("hello", "é") and value["n"] < 0
+    rows = model.generate_batch(
+        ["a", "hello"], response_format={"type": "regex", "pattern": "(word|ing){2}!"}
+    )
+    assert all(len(row.removesuffix("!").replace("word", "ing")) == 6 for row in rows)

@@ -15,7 +15,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.cli import run
-from rushlight.models.generation.chatting import ARGUMENTS
+from rushlight.models.generation.chatting import ARGUMENTS, CALLING
 from rushlight.models.generation.sampling import Options
 from rushlight.models.tasks import Task, find, served, tasks
 from rushlight.models.tasks.kinds import KINDS
@@ -92,7 +92,7 @@ def test_the_options_of_generation_are_those_of_the_sampler() -> None:
     python = {"logits_processor", "assistant_model", "sequence_bias"}
     python |= {"exponential_decay_length_penalty"}
     own = {field.name for field in fields(Options)} - python | {"do_sample"}
-    assert find("chat").names == own | {*ARGUMENTS, "chat_template_kwargs"}
+    assert find("chat").names == own | {*ARGUMENTS, *CALLING, "chat_template_kwargs"}
     assert find("text-generation").names == own | {"template", "chat_template_kwargs"}
 
 

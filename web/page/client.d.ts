@@ -203,6 +203,24 @@ export interface Tool {
   function: { name: string; description?: string; parameters?: object };
 }
 
+/** "auto" leaves calls to the model, "none" drops the tools, the others force calls whose arguments
+ *  fit the tools' schemas. */
+export type ToolChoice =
+  | "auto"
+  | "none"
+  | "required"
+  | { type: "function"; function: { name: string } };
+
+/** The form of an answer, as OpenAI spells it; or a JSON Schema. Tokens that would leave the form
+ *  are never chosen. */
+export type ResponseFormat =
+  | { type: "text" | "json_object" }
+  | { type: "json_schema"; json_schema: { name?: string; schema: object; strict?: boolean } }
+  | { type: "regex"; pattern: string }
+  | { type: "choice"; choices: string[] }
+  | { type: "grammar"; grammar: string; syntax?: "gbnf" | "lark" }
+  | Record<string, unknown>;
+
 export interface ToolCall {
   name: string;
   arguments: Record<string, unknown>;
@@ -327,6 +345,8 @@ export interface GenerateOptions {
    *  drops the oldest tokens but for the first `sinks`. */
   overflow?: "error" | "raise" | "shift";
   sinks?: number;
+  /** The form of the answer: a JSON Schema, a pattern, choices or a grammar. */
+  responseFormat?: ResponseFormat;
   /** How the CPU multiplies quantized weights; by default as given to `load`. */
   linear?: "exact" | "fast";
   /** The dtype of cached keys and values: "float32" (the default), or a smaller one. */
@@ -349,6 +369,10 @@ export interface TemplateVariables {
 export interface TemplateOptions extends TemplateVariables {
   /** Functions that the model may call; its calls are in `toolCalls` of `onDone`. */
   tools?: Tool[];
+  /** Whether tools are called; "auto" by default. */
+  toolChoice?: ToolChoice;
+  /** Whether an answer may have several forced calls; true by default. */
+  parallelToolCalls?: boolean;
   /** What the answer may draw on, usually objects of title and text. */
   documents?: Record<string, unknown>[];
   /** The name of one of the checkpoint's templates, or a template in Jinja. */

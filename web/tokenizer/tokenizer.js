@@ -171,10 +171,19 @@ class Tokenizer {
         (/** @type {AddedToken} */ { lstrip, rstrip }) => lstrip || rstrip,
       ),
     });
+    this.decoderPart = json.decoder ?? null;
     /** The id of the padding token, if tokenizer.json has one. @type {number | undefined} */
     this.padId = json.padding?.pad_id;
     this.vocabSize =
       this.vocab.size + [...this.addedIds.keys()].filter((text) => !this.vocab.has(text)).length;
+  }
+
+  /** Every token as the vocabulary spells it, the decoder, and id, text and whether it is special
+   *  of each added token; as JSON. */
+  spellings() {
+    const added = [...this.addedIds].map(([text, id]) => [id, text, this.special.has(text)]);
+    const tokens = Array.from(this.tokens, (token) => token ?? null);
+    return JSON.stringify({ tokens, decoder: this.decoderPart, added });
   }
 
   /** @param {Json} token */

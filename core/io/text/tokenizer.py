@@ -50,6 +50,20 @@ class Encoding:
         return len(self.ids)
 
 
+@dataclass(frozen=True)
+class Spellings:
+    """The tokens of a vocabulary by id, None for ids without one; what they are in a text.
+
+    decoder: the object of tokenizer.json. added: id, text, and whether a token is special. raw: the
+    tokens' bytes, for a tokenizer that has no decoder.
+    """
+
+    tokens: list[str | None]
+    decoder: dict[str, Any] | None
+    added: list[tuple[int, str, bool]]
+    raw: dict[int, bytes] | None = None
+
+
 class Tokenizer(ABC):
     """A tokenizer. `load_tokenizer` makes that of a tokenizer.json; all methods are synchronous.
 
@@ -110,6 +124,13 @@ class Tokenizer(ABC):
             check_id("decode", number)
         return self._decode(numbers, skip_special_tokens)
 
+    def spellings(self) -> Spellings:
+        """Every token as the vocabulary spells it, and how spellings become text.
+
+        Raises ValueError for a tokenizer that cannot say it.
+        """
+        raise ValueError(f"{type(self).__name__} does not say how its tokens are spelled")
+
     @abstractmethod
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""
@@ -162,6 +183,15 @@ class NativeTokenizer(Tokenizer):
         token: str | None = self._package.id_to_token(check_id("id_to_token", id))
         return token
 
+    def spellings(self) -> Spellings:
+        """Every token as the vocabulary spells it, and how spellings become text."""
+        rows = self._package.get_added_tokens_decoder().items()
+        added = [(id, token.content, bool(token.special)) for id, token in rows]
+        by_id = {id: token for token, id in self._package.get_vocab(False).items()}
+        decoder = _package_parts(self._package).get("decoder")
+        count = max([-1, *by_id]) + 1
+        return Spellings([by_id.get(id) for id in range(count)], decoder, added)
+
     def join(self, tokens: list[str]) -> str:
         """The text of tokens that are spelled as in the vocabulary."""
         with format_errors("decode: "):
@@ -213,6 +243,11 @@ class TabTokenizer(Tokenizer):
         """The token with this id as the vocabulary spells it, or None."""
         token: str | None = self._made.idToToken(check_id("id_to_token", id))
         return token
+
+    def spellings(self) -> Spellings:
+        """Every token as the vocabulary spells it, and how spellings become text."""
+        rows = json.loads(self._made.spellings())
+        return Spellings(rows["tokens"], rows["decoder"], list(map(tuple, rows["added"])))
 
     def join(self, tokens: list[str]) -> str:
         """The text of tokens that are spelled as in the vocabulary."""

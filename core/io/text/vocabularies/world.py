@@ -12,7 +12,7 @@ import re
 import numpy as np
 
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.io.text.tokenizer import Encoding, Tokenizer
+from rushlight.core.io.text.tokenizer import Encoding, Spellings, Tokenizer
 from rushlight.core.io.text.tokenizer_checks import check_id, check_text
 
 WORLD = "rwkv_vocab_v20230424.txt"  # the file's name
@@ -88,6 +88,10 @@ class WorldTokenizer(Tokenizer):
     def bytes_of(self, id: int) -> bytes | None:
         """The bytes of the token with this id, or None."""
         return self._tokens.get(id)
+
+    def spellings(self) -> Spellings:
+        """The bytes of every token."""
+        return Spellings([], None, [], dict(self._tokens))
 
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None; bytes that are no text are spelled <0xE4><0xBD>."""
