@@ -101,6 +101,7 @@ def _app() -> Typer:
         quantize,
         running,
         see,
+        serve,
         site,
         tasks,
         train,
@@ -115,7 +116,7 @@ def _app() -> Typer:
         *tasks.commands(), see.see, running.run, commands.inspect, commands.fetch, commands.models,
         commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
-        profile.profile,
+        profile.profile, serve.serve,
     )  # fmt: skip
     for command in every:
         app.command()(command)
