@@ -49,7 +49,8 @@ def scripted(model: Any) -> Any:
     usual = model.steps
 
     def steps(prompt: Any, **options: Any) -> Iterator[Token]:
-        match = _SAID.match(model.tokenizer.decode(list(prompt), skip_special_tokens=False))
+        read = model.prompt_ids(prompt)
+        match = _SAID.match(model.tokenizer.decode(read, skip_special_tokens=False))
         if match is None:
             yield from usual(prompt, **options)
             return

@@ -1,4 +1,4 @@
-"""Requests that are wrong, hundreds of them, drawn by a seed: each gets an error of its interface."""
+"""Wrong requests, hundreds of them, drawn by a seed: each gets an error of its interface."""
 
 from __future__ import annotations
 
@@ -76,8 +76,8 @@ WRONG: list[Any] = [
 def places(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
     """The paths of all values of a body."""
     yield path
-    rows = value.items() if isinstance(value, dict) else enumerate(value)
-    for key, inner in rows if isinstance(value, dict | list) else ():
+    rows: Any = enumerate(value) if isinstance(value, list) else ()
+    for key, inner in value.items() if isinstance(value, dict) else rows:
         yield from places(inner, (*path, key))
 
 

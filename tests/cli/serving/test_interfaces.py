@@ -98,7 +98,7 @@ def test_stops_limits_and_counts_of_messages(claude: anthropic.Anthropic) -> Non
     ("options", "words"),
     [
         ({"tool_choice": {"type": "any"}, "tools": [TOOL]}, "a call cannot be forced"),
-        ({"temperature": 1.5}, "temperature is 1.5"),
+        ({"extra_body": {"temperature": 1.5}}, "temperature is 1.5"),
         ({"extra_body": {"colour": 1}}, "unrecognized field colour"),
         ({"system": [{"type": "image"}]}, r"system\[0\].type"),
     ],
@@ -151,7 +151,7 @@ def _item(item: Any) -> Any:
 
 def test_completions(client: openai.OpenAI, running: Any) -> None:
     model = running.server.models[0].model
-    text = "".join(model.generate("a rush", max_tokens=None, max_new_tokens=6))
+    text = "".join(model.generate("a rush", max_new_tokens=6))
     prompts: Any = ["a rush", "a light"]
     both = client.completions.create(model="tiny", prompt=prompts, max_tokens=6, echo=True)
     assert both.choices[0].text == f"a rush{text}" and len(both.choices) == 2
