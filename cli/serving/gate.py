@@ -45,9 +45,11 @@ class Gate:
             return
         headers = {k.decode("latin-1").lower(): v.decode("latin-1") for k, v in scope["headers"]}
         origin = headers.get("origin", "")
-        allowed = self._allowed(origin, headers.get("host", ""))
+        host = headers.get("host", "")
+        ours = bool(self.key) or is_loopback(_name_of(host))
+        allowed = ours and self._allowed(origin, host)
         try:
-            self._check(scope, headers, allowed)
+            self._check(scope, headers, ours, allowed)
         except ApiError as error:
             body = error.anthropic() if scope["path"].startswith("/v1/messages") else error.openai()
             await self._with_origin(JSONResponse(body, error.status), origin, allowed)(
@@ -82,9 +84,10 @@ class Gate:
             return True
         return origin.rstrip("/") in self.origins or bool("*" in self.origins and self.key)
 
-    def _check(self, scope: Any, headers: dict[str, str], allowed: bool) -> None:
+    def _check(self, scope: Any, headers: dict[str, str], ours: bool, allowed: bool) -> None:
+        """Raise the ApiError of a request. ours: its Host is; allowed: its origin is."""
         method, path = scope["method"], scope["path"]
-        if not self.key and not is_loopback(_name_of(headers.get("host", ""))):
+        if not ours:
             raise ApiError(
                 f"Host {headers.get('host', '')[:80]!r} is not a name of this machine; supported: "
                 f"{', '.join(LOOPBACK)}, or start the server with --api-key",

@@ -192,9 +192,6 @@ async def _heard(server: Server, request: Request, what: str) -> Response:
     fields.ignored("include[]", "chunking_strategy")
     fields.done()
     task = find("automatic-speech-recognition")
-    known = served.model.followed if hasattr(served.model, "followed") else None
-    if isinstance(known, frozenset | set | tuple | list):
-        options = {k: v for k, v in options.items() if k in known or v}
     try:
         checked = task.checked(options)
     except (ValueError, TypeError) as error:

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rushlight.cli.serving.server import Server
+from rushlight.cli.serving.server import Served, Server
 from rushlight.cli.serving.streams import Json
 from rushlight.models.serving import (
     anthropic,
@@ -74,18 +74,20 @@ async def count_tokens(server: Server, request: Request) -> Response:
 async def ollama_chat(server: Server, request: Request) -> Response:
     """Ollama's chat."""
     fields = await server.fields(request)
-    return await _ollama(server, request, ollama.read_chat(fields), fields, True)
+    served, ask = server.writer(fields), ollama.read_chat(fields)
+    return await _ollama(server, request, served, ask, True)
 
 
 async def ollama_generate(server: Server, request: Request) -> Response:
     """Ollama's generate."""
     fields = await server.fields(request)
-    return await _ollama(server, request, ollama.read_generate(fields), fields, False)
+    served, ask = server.writer(fields), ollama.read_generate(fields)
+    return await _ollama(server, request, served, ask, False)
 
 
-async def _ollama(server: Server, request: Request, ask: Ask, fields: Any, chat: bool) -> Response:
-    served = server.writer(fields)
-
+async def _ollama(
+    server: Server, request: Request, served: Served, ask: Ask, chat: bool
+) -> Response:
     def writer(_: Any) -> Writer:
         return ollama.OllamaWriter(served.name, chat=chat)
 

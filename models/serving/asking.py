@@ -137,7 +137,8 @@ def _prompts(model: Any, ask: Ask) -> list[list[int]]:
         kind = model.config.model_type
         raise ApiError(f"this model ({kind}) reads texts only; send no pictures", param="messages")
     messages = [_thinking(model, message) for message in ask.messages]
-    return [model.chat_ids(messages, tools=ask.tools or None, **ask.variables)]
+    variables = {"chat_template_kwargs": ask.variables} if ask.variables else {}
+    return [model.chat_ids(messages, tools=ask.tools or None, **variables)]
 
 
 def _thinking(model: Any, message: dict[str, Any]) -> dict[str, Any]:

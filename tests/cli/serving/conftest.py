@@ -95,6 +95,12 @@ class Running:
 
 
 @pytest.fixture(scope="session")
+def from_models() -> Callable[[str], ModuleType]:
+    """Finds modules of the models' tests."""
+    return module
+
+
+@pytest.fixture(scope="session")
 def start() -> Callable[..., Running]:
     """Starts a server: start(models by name, limits, key=, origins=)."""
 
