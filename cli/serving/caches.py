@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from rushlight.models.generation.rows import Rows
+
 MOST_BYTES = 1 << 30
 
 
@@ -18,6 +20,14 @@ class Caches:
     def __init__(self, model: Any, most: int, most_bytes: int = MOST_BYTES) -> None:
         self.model, self.most, self.most_bytes = model, most, most_bytes
         self._idle: list[Any] = []  # what was used last comes last
+        self._rows: dict[tuple[str, str], Rows] = {}
+
+    def rows(self, linear: str, cache_type: str) -> Rows:
+        """The answers that are written together with such caches."""
+        key = linear, cache_type
+        if key not in self._rows:
+            self._rows[key] = Rows(self.model, *key)
+        return self._rows[key]
 
     def lend(self, ids: Sequence[int]) -> None:
         """Let the model resume the session that holds most of a prompt, or a new one.

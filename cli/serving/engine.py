@@ -16,7 +16,9 @@ from rushlight.cli.serving.caches import Caches
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.errors import RushlightError
 from rushlight.models.generation.prefill import read_ahead
+from rushlight.models.generation.rows import can_join
 from rushlight.models.generation.steps import Token
+from rushlight.models.generation.streaming import Pieces
 from rushlight.models.serving.errors import ApiError
 from rushlight.models.tasks.record import Progress
 
@@ -255,54 +257,119 @@ def _answer(
     options: dict[str, Any],
 ) -> Work:
     """The work of one answer: the prompt in parts, then a token a step."""
-    began = time.monotonic()
     job.facts |= {"prompt": len(ids), "read": 0, "written": 0, "options": options}
+    way = _beside if can_join(model, ids, options) else _alone
+    began, told = time.monotonic(), False
+    tokens = way(model, caches, job, ids, options)
+    with closing(tokens):
+        for token in tokens:
+            if token is None:
+                yield
+                continue
+            if not told:
+                told, cached = True, job.facts["cached"]
+                job.put(Begun(index, len(ids), cached))
+                engine.counts["prompt_tokens"] += len(ids) - cached
+                engine.counts["cached_tokens"] += cached
+                engine.seconds["prompt"] += time.monotonic() - began
+                began = time.monotonic()
+            job.facts["written"] += 1
+            engine.counts["written_tokens"] += 1
+            job.put(Wrote(index, token))
+            if token.stopped:
+                break
+            yield
+            if index in job.ended:
+                break
+    engine.seconds["writing"] += time.monotonic() - began
+    job.put(Ended(index))
+
+
+# Tokens of an answer, and between them None after a part of the prompt.
+Tokens = Generator[Token | None, None, None]
+
+
+def _alone(model: Any, caches: Caches, job: Job, ids: list[int], options: dict[str, Any]) -> Tokens:
+    """The tokens of an answer by the model's own steps."""
     steps = model.steps(ids, **options)  # raises before anything is read
     chosen = model.followed.options(options)
     caches.lend(ids)
-    cached = 0
+    kept = False
     try:
         with closing(steps):
+            job.facts["cached"] = 0
             ahead = read_ahead(model, ids, CHUNK, chosen.linear, chosen.cache_type)
             with closing(ahead):
                 for count, done in enumerate(ahead):
                     if count == 0:
-                        cached = done
+                        job.facts["cached"] = done
                     job.facts["read"] = done
-                    yield
-            told, sent = False, None
+                    yield None
+            sent = None
             while True:
-                item = steps.send(sent)
-                if not isinstance(item, Token):
-                    sent = item.wait()
-                    continue
+                try:
+                    item = steps.send(sent)
+                except StopIteration:
+                    break
                 sent = None
-                if not told:
-                    told = True
-                    job.put(Begun(index, len(ids), cached))
-                    engine.counts["prompt_tokens"] += len(ids) - cached
-                    engine.counts["cached_tokens"] += cached
-                    engine.seconds["prompt"] += time.monotonic() - began
-                    began = time.monotonic()
-                job.facts["written"] += 1
-                engine.counts["written_tokens"] += 1
-                job.put(Wrote(index, item))
-                if item.stopped:
-                    break
-                yield
-                if index in job.ended:
-                    break
+                if isinstance(item, Token):
+                    yield item
+                else:
+                    sent = item.wait()
+        kept = True
     except GeneratorExit:
-        caches.keep()
+        kept = True
         raise
-    except StopIteration:
-        pass
-    except BaseException:
-        caches.drop()
+    finally:  # after an error nobody knows what the session holds
+        caches.keep() if kept else caches.drop()
+
+
+def _beside(
+    model: Any, caches: Caches, job: Job, ids: list[int], options: dict[str, Any]
+) -> Tokens:
+    """The tokens of an answer that is written beside others: a step of the model is one of all."""
+    chosen = model.followed.options(options)
+    rows = caches.rows(chosen.linear, chosen.cache_type)
+    caches.lend(ids)
+    session = model._resume(ids, chosen.linear, chosen.cache_type)
+    session.activation_precision = chosen.linear
+    job.facts["cached"] = len(session.ids)
+    row, written, kept = None, list(ids), False
+    try:
+        while True:
+            logits = session.read(model, ids[len(session.ids) :])
+            job.facts["read"] = len(session.ids)
+            if len(session.ids) == len(ids):
+                break
+            yield None
+        row = rows.join(session, logits, ids, chosen)
+        pieces = Pieces(model.tokenizer, chosen.stops)
+        for count in range(1, chosen.max_new_tokens + 1):
+            if not row.ready:
+                rows.step()
+            ready = row.ready.popleft()
+            if isinstance(ready, Exception):
+                raise ready
+            id, logprob = ready
+            written.append(id)
+            if id in model.eos_ids:
+                yield Token(id, pieces.finish(), logprob, "eos")
+                break
+            text, hit = pieces.add(id)
+            last = count == chosen.max_new_tokens
+            rest = pieces.finish() if last and not hit else ""
+            yield Token(id, text + rest, logprob, "stop" if hit else "length" if last else "")
+            if hit:
+                break
+        kept = True
+    except GeneratorExit:
+        kept = True
         raise
-    engine.seconds["writing"] += time.monotonic() - began
-    caches.keep()
-    job.put(Ended(index))
+    finally:
+        if row is not None:
+            rows.leave(row, session if kept else None, written)
+        model._session = session
+        caches.keep() if kept else caches.drop()
 
 
 def running(steps: Callable[[], Any]) -> Callable[[Job], Work]:

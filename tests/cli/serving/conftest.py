@@ -16,9 +16,11 @@ import httpx
 import pytest
 import uvicorn
 
+from rushlight.cli.serving import engine
 from rushlight.cli.serving.app import application
 from rushlight.cli.serving.server import Limits, Served, Server
 from rushlight.core.io.text.template import ChatTemplate
+from rushlight.models.generation.rows import can_join
 from rushlight.models.generation.steps import Token
 from rushlight.models.generation.streaming import Pieces
 
@@ -67,7 +69,17 @@ def scripted(model: Any) -> Any:
         yield Token(277, pieces.finish(), -0.5, "eos")
 
     model.steps = steps
+    model.alone = lambda ids: _SAID.match(model.tokenizer.decode(ids, skip_special_tokens=False))
     return model
+
+
+def joining(model: Any, ids: Any, options: Any) -> bool:
+    """`can_join`, but for a model whose steps a test has replaced."""
+    alone = getattr(model, "alone", None)
+    return can_join(model, ids, options) and not (alone and alone(ids))
+
+
+engine.can_join = joining  # type: ignore[assignment]
 
 
 class Running:

@@ -89,6 +89,7 @@ def gated(start: Callable[..., Any], writer: Any, monkeypatch: pytest.MonkeyPatc
             yield Token(70, "g", -1.0, "length" if count == options["max_new_tokens"] else "")
 
     monkeypatch.setattr(writer, "steps", steps)
+    monkeypatch.setattr(writer, "alone", lambda ids: True)
     server = start({"tiny": writer}, Limits(parallel=2, waiting=2))
     yield server, let, wrote
     let.release(10_000)
