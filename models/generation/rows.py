@@ -19,6 +19,7 @@ from rushlight.core.basis.dtype import int64
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.generation import followed
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_rows import copy_row, has_states, vacate
 from rushlight.models.generation.device_sampling import DeviceSampler
@@ -46,12 +47,19 @@ def can_join(model: CausalLM, ids: Sequence[int], options: Mapping[str, Any]) ->
     return (
         set(options) <= FOLLOWED
         and not isinstance(ids, PicturePrompt)
-        and not model.followed.bans
+        and not _forbids(model, options)
         and not model.reads_at_once
         and not rotary.by_length
         and not rotary.jumps(length, length + more)
         and type(model).stuck is CausalLM.stuck
     )
+
+
+def _forbids(model: CausalLM, options: Mapping[str, Any]) -> bool:
+    """Whether the checkpoint asks for rules that need a mask or the host before each token."""
+    chosen = model.followed.options(options)
+    banned = getattr(followed, "banned", lambda _: model.followed.bans)
+    return bool(banned(chosen)) or bool(getattr(chosen, "on_host", False))
 
 
 class Row:

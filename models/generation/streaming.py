@@ -55,12 +55,12 @@ class Pieces:
         if places:
             self.held = ""
             return text[: min(places)], True
-        keep = max((overlap(text, s) for s in self.stops), default=0)
+        keep = max((_overlap(text, s) for s in self.stops), default=0)
         self.held = text[len(text) - keep :]
         return text[: len(text) - keep], False
 
 
-def overlap(text: str, stop: str) -> int:
+def _overlap(text: str, stop: str) -> int:
     """Length of the longest suffix of `text` that is a prefix of `stop`."""
     for n in range(min(len(text), len(stop) - 1), 0, -1):
         if text.endswith(stop[:n]):

@@ -11,7 +11,6 @@ from typing import Any, Protocol
 
 from rushlight.models.generation.answers import AnswerDelta, AnswerTokens
 from rushlight.models.generation.steps import Token
-from rushlight.models.generation.streaming import overlap
 from rushlight.models.serving.asking import Ask
 from rushlight.models.serving.errors import ApiError
 
@@ -39,6 +38,7 @@ class Logprob:
 
     text: str
     logprob: float
+    top: tuple[tuple[str, float], ...] = ()  # the likeliest tokens, where they were asked for
 
 
 @dataclass
@@ -93,7 +93,7 @@ class StopTexts:
             place, self.hit = min(places)
             self._kept = ""
             return text[:place]
-        size = max((overlap(text, stop) for stop in self.stops), default=0)
+        size = max((_begun(text, stop) for stop in self.stops), default=0)
         self._kept = text[len(text) - size :]
         return text[: len(text) - size]
 
@@ -101,6 +101,12 @@ class StopTexts:
         """The text that was held back, at the end."""
         rest, self._kept = self._kept, ""
         return rest
+
+
+def _begun(text: str, stop: str) -> int:
+    """How many characters at the end of a text may be the beginning of a stop text."""
+    sizes = range(min(len(text), len(stop) - 1), 0, -1)
+    return next((size for size in sizes if text.endswith(stop[:size])), 0)
 
 
 class Answer:
@@ -152,7 +158,9 @@ class Answer:
         if delta.thinking and not delta.content:
             self.thoughts += 1
         elif self.ask.logprobs and token.id not in self._ends:
-            delta.logprobs.append(Logprob(self._text(token.id), token.logprob))
+            likeliest = getattr(token, "top", ())
+            top = tuple((self._text(id), logprob) for id, logprob in likeliest)
+            delta.logprobs.append(Logprob(self._text(token.id), token.logprob, top))
         return self._noted(delta)
 
     def end(self) -> Delta:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.answers import Answer, Call, Delta, Event, Usage
 from rushlight.models.serving.asking import MOST_NEW, MOST_STOPS, Ask
 from rushlight.models.serving.errors import ApiError
@@ -15,6 +16,7 @@ from rushlight.models.serving.messages import (
     MOST_PARTS,
     MOST_TOOLS,
     check_names,
+    chosen_tools,
     picture_of,
     tool_name,
     tool_of,
@@ -58,14 +60,16 @@ def read(fields: Fields, *, counting: bool = False) -> Ask:
         thinking.ignored("budget_tokens", "display")
         thinking.done()
     ask.stream = fields.flag("stream")
-    fields.only("output_format", (), "answers are texts")
+    ask.options |= able.form(fields.value("output_format"), "output_format")
     fields.only("mcp_servers", ([],), "leave it out")
     fields.only("container", (), "leave it out")
     fields.ignored(
         "metadata", "service_tier", "cache_control", "context_management", "betas", "inference_geo"
     )
     config = Fields(fields.object("output_config"), "output_config")
-    config.only("format", (), "answers are texts")
+    ask.options |= able.form(config.value("format"), "output_config.format")
+    config.ignored("effort")
+    config.done()
     fields.done()
     return ask
 
@@ -98,8 +102,13 @@ def _tools(fields: Fields, ask: Ask) -> None:
         kind = choice.text("type", most=32)
         if kind == "none":
             ask.tools = []
+        elif kind in ("any", "tool"):
+            forced: Any = "required"
+            if kind == "tool":
+                forced = {"type": "function", "function": {"name": choice.text("name", most=128)}}
+            ask.tools, ask.forced = chosen_tools(ask.tools, forced)
         elif kind != "auto":
-            raise choice.wrong("type", "supported: auto, none: a call cannot be forced")
+            raise choice.wrong("type", "supported: auto, any, tool, none")
         ask.one_call = choice.flag("disable_parallel_tool_use")
         choice.done()
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from rushlight.core.basis.errors import RushlightError
 from rushlight.models.generation.chatting import SAMPLING
+from rushlight.models.serving import able
 from rushlight.models.serving.errors import ApiError, too_long
 from rushlight.models.serving.fields import Fields
 from rushlight.models.serving.messages import pictures_in
@@ -30,6 +31,7 @@ class Ask:
     `sampling.Options`, without the length. most: tokens of an answer, None for as many as the
     context holds. count: answers of each prompt. tools: what may be called. variables: of the chat
     template. stops: texts that end the content. one_call: the answer ends after its first call.
+    forced: OpenAI's tool_choice, where it forces a call.
     """
 
     messages: list[dict[str, Any]] | None = None
@@ -41,6 +43,7 @@ class Ask:
     variables: dict[str, Any] = field(default_factory=dict)
     stops: tuple[str, ...] = ()
     one_call: bool = False
+    forced: Any = None
     logprobs: bool = False
     stream: bool = False
     usage: bool = True  # whether a stream ends with the usage
@@ -72,7 +75,7 @@ def sampling_of(fields: Fields, *, warmest: float = 2.0) -> dict[str, Any]:
         options["seed"] = seed % (1 << 63)
     if bias := fields.object("logit_bias"):
         options["logit_bias"] = _biases(fields, bias)
-    return options
+    return options | able.further(fields)
 
 
 def _biases(fields: Fields, bias: Mapping[str, Any]) -> dict[int, float]:
@@ -101,17 +104,6 @@ def variables_of(fields: Fields) -> dict[str, Any]:
     return variables
 
 
-def check_response_format(value: Any, place: str = "response_format") -> None:
-    """Refuse an answer's form other than text: nothing here holds a model to a schema."""
-    kind = value.get("type") if isinstance(value, Mapping) else value
-    if value is not None and kind != "text":
-        raise ApiError(
-            f"{place} {kind!r} is not supported by this model's generation; supported: text",
-            param=place,
-            code="unsupported_value",
-        )
-
-
 def prompts_of(model: Any, ask: Ask) -> list[list[int]]:
     """The token ids of what is asked; ApiError where they cannot be made or do not fit.
 
@@ -138,6 +130,12 @@ def _prompts(model: Any, ask: Ask) -> list[list[int]]:
         raise ApiError(f"this model ({kind}) reads texts only; send no pictures", param="messages")
     messages = [_thinking(model, message) for message in ask.messages]
     variables = {"chat_template_kwargs": ask.variables} if ask.variables else {}
+    if ask.forced is not None and able.CALLS is not None:
+        parallel = False if ask.one_call else None
+        asked = {"tool_choice": ask.forced, "parallel_tool_calls": parallel}
+        asked |= {k: v for k, v in ask.options.items() if k == "response_format"}
+        _, more = able.CALLS(model.template, ask.tools, asked)
+        ask.options |= more
     return [model.chat_ids(messages, tools=ask.tools or None, **variables)]
 
 

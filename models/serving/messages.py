@@ -8,6 +8,7 @@ import json
 import re
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.errors import ApiError
 from rushlight.models.serving.fields import Fields, brief
 
@@ -201,16 +202,22 @@ def check_names(tools: list[dict[str, Any]], place: str) -> None:
 
 def chosen_tools(
     tools: list[dict[str, Any]], choice: Any, place: str = "tool_choice"
-) -> list[dict[str, Any]]:
-    """The tools that an answer may call by OpenAI's tool_choice; none for "none".
+) -> tuple[list[dict[str, Any]], Any]:
+    """The tools that may be called by OpenAI's tool_choice, and the choice if it forces a call.
 
-    ApiError for a choice that forces a call: nothing here holds a model to one.
+    ApiError for one that cannot be obeyed.
     """
     if choice is None or choice == "auto":
-        return tools
+        return tools, None
     if choice == "none":
-        return []
+        return [], None
     names = [tool["function"]["name"] for tool in tools]
+    if able.CALLS is not None:
+        if choice == "required" and names:
+            return tools, choice
+        if isinstance(choice, dict) and choice.get("type") == "function":
+            if (name := _named(choice)) in names:
+                return tools, {"type": "function", "function": {"name": name}}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         rows = choice.get("allowed_tools", choice)
         rows = rows if isinstance(rows, dict) else {}
@@ -218,10 +225,11 @@ def chosen_tools(
         listed = listed if isinstance(listed, list) else []
         wanted = [_named(row) for row in listed]
         if rows.get("mode", "auto") == "auto" and wanted and set(wanted) <= set(names):
-            return [tool for tool in tools if tool["function"]["name"] in wanted]
+            return [tool for tool in tools if tool["function"]["name"] in wanted], None
+    forces = ", required, a function's name" if able.CALLS is not None else ""
     raise ApiError(
-        f"{place} is {brief(choice)}; supported: auto, none, and allowed_tools of those that are "
-        "given: a call cannot be forced",
+        f"{place} is {brief(choice)}; supported: auto, none{forces}, and allowed_tools of those "
+        f"that are given{'' if forces else ': a call cannot be forced'}",
         param=place,
         code="unsupported_value",
     )

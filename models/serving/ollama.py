@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.answers import Answer, Delta, Event, Usage
 from rushlight.models.serving.asking import MOST_NEW, MOST_STOPS, Ask
 from rushlight.models.serving.errors import ApiError
@@ -63,7 +64,13 @@ def _read_rest(fields: Fields, ask: Ask) -> None:
     """Read what both have."""
     fields.text("model", most=512)
     ask.stream = fields.flag("stream", True)
-    fields.only("format", ("",), "answers are texts")
+    wanted = fields.value("format")
+    if wanted == "json":
+        ask.options |= able.form({"type": "json_object"}, "format")
+    elif isinstance(wanted, dict):
+        ask.options |= able.form({"type": "json_schema", "schema": wanted}, "format")
+    else:
+        fields.only("format", ("",), "give json or a JSON Schema")
     think = fields.value("think")
     if isinstance(think, str) and think in ("low", "medium", "high", "max"):
         ask.variables["reasoning_effort"] = think

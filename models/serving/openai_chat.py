@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.answers import Answer, Call, Delta, Event, Logprob, Usage, now
 from rushlight.models.serving.asking import (
     MOST_ANSWERS,
     MOST_NEW,
     MOST_STOPS,
     Ask,
-    check_response_format,
     sampling_of,
     variables_of,
 )
@@ -38,11 +38,12 @@ def read(fields: Fields) -> Ask:
     ask.count = fields.whole("n", 1, MOST_ANSWERS) or 1
     ask.stops = tuple(fields.texts("stop", MOST_STOPS))
     ask.variables = variables_of(fields)
-    ask.tools = chosen_tools(tools_of(fields), fields.value("tool_choice"))
+    ask.tools, ask.forced = chosen_tools(tools_of(fields), fields.value("tool_choice"))
     ask.one_call = not fields.flag("parallel_tool_calls", True)
     ask.logprobs = fields.flag("logprobs")
-    fields.only("top_logprobs", (0,), "the logprobs of chosen tokens are given, no others")
-    check_response_format(fields.value("response_format"))
+    if top := able.top_logprobs(fields, "top_logprobs", 20):
+        ask.options["logprobs"] = top
+    ask.options |= able.form(fields.value("response_format"))
     read_stream(fields, ask)
     for name in ("functions", "function_call"):
         fields.only(name, ((), []), "give tools and tool_choice")
@@ -75,15 +76,19 @@ def logprobs_of(rows: Sequence[Logprob]) -> dict[str, Any]:
     return {
         "content": [
             {
-                "token": row.text,
-                "logprob": row.logprob,
-                "bytes": list(row.text.encode("utf-8", "replace")),
-                "top_logprobs": [],
+                **_token(row.text, row.logprob),
+                "top_logprobs": [_token(text, logprob) for text, logprob in row.top],
             }
             for row in rows
         ],
         "refusal": None,
     }
+
+
+def _token(text: str, logprob: float) -> dict[str, Any]:
+    return {
+        "token": text, "logprob": logprob, "bytes": list(text.encode("utf-8", "replace")),
+    }  # fmt: skip
 
 
 class ChatWriter:

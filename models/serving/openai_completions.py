@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.answers import Answer, Delta, Event, Logprob, Usage, now
 from rushlight.models.serving.asking import (
     MOST_ANSWERS,
     MOST_NEW,
     MOST_STOPS,
     Ask,
-    check_response_format,
     sampling_of,
 )
 from rushlight.models.serving.errors import ApiError
@@ -43,10 +43,14 @@ def read(fields: Fields) -> Completion:
         )
     ask.options["stop"] = tuple(fields.texts("stop", MOST_STOPS))
     ask.echo = fields.flag("echo")
-    ask.logprobs = fields.has("logprobs") and fields.value("logprobs") is not False
-    fields.only("logprobs", (0, 1, True, False), "the logprobs of chosen tokens are given: 0 or 1")
+    ask.logprobs = fields.has("logprobs")
+    if able.TOP:
+        if top := fields.whole("logprobs", 0, 20):
+            ask.options["logprobs"] = top
+    else:
+        fields.only("logprobs", (0, 1), "the logprobs of chosen tokens are given: 0 or 1")
     fields.only("suffix", ("",), "leave it out")
-    check_response_format(fields.value("response_format"))
+    ask.options |= able.form(fields.value("response_format"))
     read_stream(fields, ask)
     if ask.echo and ask.logprobs:
         raise ApiError("echo with logprobs is not supported; leave one out", param="echo")
@@ -114,9 +118,13 @@ class CompletionWriter:
         return {
             "tokens": [row.text for row in rows],
             "token_logprobs": [row.logprob for row in rows],
-            "top_logprobs": None,
+            "top_logprobs": [dict(row.top) for row in rows] if self._tops(rows) else None,
             "text_offset": offsets,
         }
+
+    @staticmethod
+    def _tops(rows: Sequence[Logprob]) -> bool:
+        return any(row.top for row in rows)
 
     def opening(self) -> list[Event]:
         """Nothing."""

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from secrets import token_hex
 from typing import Any
 
+from rushlight.models.serving import able
 from rushlight.models.serving.answers import Answer, Call, Delta, Event, Usage, now
 from rushlight.models.serving.asking import (
     MOST_NEW,
     Ask,
-    check_response_format,
     sampling_of,
     variables_of,
 )
@@ -46,7 +46,7 @@ def read(fields: Fields) -> Ask:
         messages.insert(0, {"role": "system", "content": instructions})
     ask = Ask(messages=messages, options=sampling_of(fields), variables=variables_of(fields))
     ask.most = fields.whole("max_output_tokens", 1, MOST_NEW)
-    ask.tools = chosen_tools(tools_of(fields, flat=True), fields.value("tool_choice"))
+    ask.tools, ask.forced = chosen_tools(tools_of(fields, flat=True), fields.value("tool_choice"))
     ask.one_call = not fields.flag("parallel_tool_calls", True)
     ask.stream = fields.flag("stream")
     reasoning = Fields(fields.object("reasoning"), "reasoning")
@@ -58,7 +58,7 @@ def read(fields: Fields) -> Ask:
     reasoning.ignored("summary", "generate_summary")
     reasoning.done()
     text = Fields(fields.object("text"), "text")
-    check_response_format(text.value("format"), "text.format")
+    ask.options |= able.form(text.value("format"), "text.format")
     text.ignored("verbosity")
     text.done()
     for name in ("previous_response_id", "conversation", "prompt"):
@@ -66,7 +66,7 @@ def read(fields: Fields) -> Ask:
     fields.only("background", (False,), "leave it out")
     fields.only("truncation", ("disabled",), "nothing is cut: shorten the input")
     fields.only("include", ([], ["reasoning.encrypted_content"]), "leave it out")
-    fields.only("top_logprobs", (0,), "leave it out")
+    fields.only("top_logprobs", (0,), "ask for them by chat completions")
     fields.ignored(*IGNORED, "max_tool_calls", "stream_options", "context_management")
     fields.done()
     return ask

@@ -176,7 +176,7 @@ def test_logprobs_and_usage(client: openai.OpenAI, running: Any) -> None:
     streamed = [r for c in chunks for o in c.choices if o.logprobs for r in o.logprobs.content]
     assert [row.token for row in streamed] == [row.token for row in rows]
     assert chunks[-1].usage.completion_tokens == 5 and not chunks[-1].choices
-    with pytest.raises(openai.BadRequestError, match="top_logprobs is 3; it is not supported"):
+    with pytest.raises(openai.BadRequestError, match="top_logprobs"):
         ask(client, "x", logprobs=True, top_logprobs=3)
 
 
