@@ -28,6 +28,7 @@ from rushlight.cli.serving.engine import (
 )
 from rushlight.cli.serving.streams import Json, Stream, json_of, line, sse, unless_gone
 from rushlight.models.generation.generate import CausalLM
+from rushlight.models.serving.able import keep_prefixes
 from rushlight.models.serving.answers import Answer, Delta, Usage, Writer
 from rushlight.models.serving.asking import Ask, options_of, prompts_of
 from rushlight.models.serving.errors import ApiError
@@ -60,6 +61,7 @@ class Served:
 
         self.tasks = served(model)
         self.writes = isinstance(model, CausalLM) and model.tokenizer is not None
+        keep_prefixes(model, limits.cache)
 
 
 @dataclass

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
+from importlib.util import find_spec
 from typing import Any
 
 from rushlight.models.generation import chatting
@@ -60,6 +62,16 @@ def form(value: Any, place: str = "response_format") -> dict[str, Any]:
         raise named.wrong("schema", "it must be a JSON Schema")
     described = {"name": named.text("name", "answer", most=256), "schema": named.object("schema")}
     return {"response_format": {"type": "json_schema", "json_schema": described}}
+
+
+def keep_prefixes(model: Any, most_bytes: int) -> None:
+    """Let a model keep what it read of earlier prompts, within a bound, where it can.
+
+    It raises nothing. Layers whose state cannot be cut back then go on from a kept one.
+    """
+    name = "rushlight.models.generation.prefix_cache"
+    if most_bytes > 0 and hasattr(model, "prefix_cache") and find_spec(name) is not None:
+        model.prefix_cache = import_module(name).PrefixCache(most_bytes)
 
 
 def top_logprobs(fields: Fields, key: str, most: int) -> int:

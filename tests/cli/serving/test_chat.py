@@ -9,6 +9,8 @@ from typing import Any
 import openai
 import pytest
 
+from rushlight.models.serving import able
+
 ASK = "Say: "
 CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "the sky"}}\n</tool_call>'
 TWO = f'{CALL}\n<tool_call>\n{{"name": "add", "arguments": {{"a": 1, "b": 2}}}}\n</tool_call>'
@@ -135,8 +137,15 @@ def test_how_calls_are_chosen_is_obeyed_or_refused(client: openai.OpenAI) -> Non
     assert none[2] == [] and none[3] == "stop" and none[0] == TWO
     named: Any = {"type": "function", "function": {"name": "look"}}
     for choice in ("required", named):
-        with pytest.raises(openai.BadRequestError, match="tool_choice is .* cannot be forced"):
-            ask(client, "x", tools=TOOLS, tool_choice=choice)
+        if able.CALLS is None:
+            with pytest.raises(openai.BadRequestError, match="tool_choice is .* cannot be forced"):
+                ask(client, "x", tools=TOOLS, tool_choice=choice)
+        else:
+            calls = parts(ask(client, "x", tools=TOOLS, tool_choice=choice, max_tokens=400))[2]
+            assert all(json.loads(text) is not None for _, text in calls)
+    unknown: Any = {"type": "function", "function": {"name": "other"}}
+    with pytest.raises(openai.BadRequestError, match="tool_choice is"):
+        ask(client, "x", tools=TOOLS, tool_choice=unknown)
     with pytest.raises(openai.BadRequestError, match="two tools of the name 'look'"):
         ask(client, "x", tools=[TOOLS[0], TOOLS[0]])
 
@@ -176,8 +185,12 @@ def test_logprobs_and_usage(client: openai.OpenAI, running: Any) -> None:
     streamed = [r for c in chunks for o in c.choices if o.logprobs for r in o.logprobs.content]
     assert [row.token for row in streamed] == [row.token for row in rows]
     assert chunks[-1].usage.completion_tokens == 5 and not chunks[-1].choices
-    with pytest.raises(openai.BadRequestError, match="top_logprobs"):
-        ask(client, "x", logprobs=True, top_logprobs=3)
+    if able.TOP:
+        told = ask(client, "Hello", max_tokens=2, logprobs=True, top_logprobs=3)
+        assert [len(row.top_logprobs) for row in told.choices[0].logprobs.content] == [3, 3]
+    else:
+        with pytest.raises(openai.BadRequestError, match="top_logprobs"):
+            ask(client, "x", logprobs=True, top_logprobs=3)
 
 
 def test_the_next_turn_reads_what_is_new(client: openai.OpenAI) -> None:
@@ -206,7 +219,7 @@ def test_a_prompt_past_the_context_is_refused_with_both_counts(client: openai.Op
     ("options", "words"),
     [
         ({"temperature": 3}, "temperature is 3; it must be a number from 0 to 2"),
-        ({"response_format": {"type": "json_object"}}, "response_format 'json_object' is not"),
+        ({"response_format": {"type": "table"}}, "response_format 'table' is not supported"),
         ({"extra_body": {"colour": 1}}, "unrecognized field colour"),
         ({"extra_body": {"functions": [{}]}}, "functions is .*give tools"),
         ({"logit_bias": {"999": 1}}, "logit_bias names token 999"),
@@ -219,6 +232,24 @@ def test_what_is_not_supported_is_named(
 ) -> None:
     with pytest.raises(openai.BadRequestError, match=words):
         ask(client, "x", **options)
+
+
+def test_an_answer_fits_its_schema_or_is_refused(client: openai.OpenAI) -> None:
+    schema = {"type": "object", "properties": {"a": {"enum": [1, 2]}}, "required": ["a"],
+              "additionalProperties": False}  # fmt: skip
+    form: Any = {"type": "json_schema", "json_schema": {"name": "pair", "schema": schema}}
+    if not able.FORMS:
+        with pytest.raises(openai.BadRequestError, match="'json_schema' is not supported"):
+            ask(client, "x", response_format=form)
+        return
+    for most in (2, 400):
+        for stream in (False, True):
+            answer = ask(client, "x", response_format=form, max_tokens=most, stream=stream)
+            content, _, _, reason = folded(answer) if stream else parts(answer)
+            if reason == "stop":
+                assert json.loads(content)["a"] in (1, 2)
+            else:
+                assert reason == "length"
 
 
 def test_pictures_need_a_model_that_sees(client: openai.OpenAI) -> None:

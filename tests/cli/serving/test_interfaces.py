@@ -97,7 +97,7 @@ def test_stops_limits_and_counts_of_messages(claude: anthropic.Anthropic) -> Non
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        ({"tool_choice": {"type": "any"}, "tools": [TOOL]}, "a call cannot be forced"),
+        ({"tool_choice": {"type": "tool", "name": "other"}, "tools": [TOOL]}, "tool_choice is"),
         ({"extra_body": {"temperature": 1.5}}, "temperature is 1.5"),
         ({"extra_body": {"colour": 1}}, "unrecognized field colour"),
         ({"system": [{"type": "image"}]}, r"system\[0\].type"),
