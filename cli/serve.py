@@ -69,7 +69,8 @@ def serve(
         log_level="info",
         timeout_graceful_shutdown=30,
         server_header=False,
-        **({} if tls is None else {"ssl_certfile": str(tls[0]), "ssl_keyfile": str(tls[1])}),
+        ssl_certfile=str(tls[0]) if tls else None,
+        ssl_keyfile=str(tls[1]) if tls else None,
     )
     uvicorn.Server(config).run()
 

@@ -8,15 +8,15 @@ import threading
 import time
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Generator, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.cli.serving.caches import Caches
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.errors import RushlightError
+from rushlight.models.generation import rows as beside
 from rushlight.models.generation.prefill import read_ahead
-from rushlight.models.generation.rows import can_join
 from rushlight.models.generation.steps import Token
 from rushlight.models.generation.streaming import Pieces
 from rushlight.models.serving.errors import ApiError
@@ -145,7 +145,7 @@ class Engine(threading.Thread):
         self._active: list[Job] = []
         self._stopping = False
         self.counts: Counter[str] = Counter()
-        self.seconds: Counter[str] = Counter()
+        self.seconds: dict[str, float] = {"prompt": 0.0, "writing": 0.0}
 
     @property
     def waiting(self) -> int:
@@ -238,13 +238,26 @@ class Engine(threading.Thread):
 def writing(
     engine: Engine, model: Any, caches: Caches, rows: Sequence[tuple[list[int], dict[str, Any]]]
 ) -> Callable[[Job], Work]:
-    """The work of answers, one after another: each is a prompt's token ids and options."""
+    """The work of answers, a few at a time: each is a prompt's token ids and options."""
 
     def work(job: Job) -> Work:
-        for index, (ids, options) in enumerate(rows):
-            yield from _answer(engine, model, caches, job, index, ids, options)
+        answers = [
+            _answer(engine, model, caches, job, index, ids, options, len(rows) == 1)
+            for index, (ids, options) in enumerate(rows)
+        ]
+        with ExitStack() as stack:
+            for answer in answers:
+                stack.enter_context(closing(answer))
+            while answers:
+                for answer in answers[: engine.parallel]:
+                    if next(answer, _DONE) is _DONE:
+                        answers.remove(answer)
+                yield
 
     return work
+
+
+_DONE = object()
 
 
 def _answer(
@@ -255,12 +268,18 @@ def _answer(
     index: int,
     ids: list[int],
     options: dict[str, Any],
+    single: bool,
 ) -> Work:
-    """The work of one answer: the prompt in parts, then a token a step."""
+    """The work of one answer: the prompt in parts, then a token a step.
+
+    single: it is the only one of its request, so that a next turn may go on from it.
+    """
     job.facts |= {"prompt": len(ids), "read": 0, "written": 0, "options": options}
-    way = _beside if can_join(model, ids, options) else _alone
     began, told = time.monotonic(), False
-    tokens = way(model, caches, job, ids, options)
+    if beside.can_join(model, ids, options):
+        tokens = _beside(model, caches, job, ids, options, single)
+    else:
+        tokens = _alone(model, caches, job, ids, options)
     with closing(tokens):
         for token in tokens:
             if token is None:
@@ -325,9 +344,12 @@ def _alone(model: Any, caches: Caches, job: Job, ids: list[int], options: dict[s
 
 
 def _beside(
-    model: Any, caches: Caches, job: Job, ids: list[int], options: dict[str, Any]
+    model: Any, caches: Caches, job: Job, ids: list[int], options: dict[str, Any], single: bool
 ) -> Tokens:
-    """The tokens of an answer that is written beside others: a step of the model is one of all."""
+    """The tokens of an answer that is written beside others: a step of the model is one of all.
+
+    single: see `_answer`; else the session that read the prompt is given up for the next answer.
+    """
     chosen = model.followed.options(options)
     rows = caches.rows(chosen.linear, chosen.cache_type)
     caches.lend(ids)
@@ -343,6 +365,9 @@ def _beside(
                 break
             yield None
         row = rows.join(session, logits, ids, chosen)
+        if not single:
+            model._session, session = session, None
+            caches.keep()
         pieces = Pieces(model.tokenizer, chosen.stops)
         for count in range(1, chosen.max_new_tokens + 1):
             if not row.ready:

@@ -172,13 +172,17 @@ class Server:
             if not ask.stream:
                 await unless_gone(request, _all(growth))
                 return Json(writer_of(usage).body(answers, usage))
-            first = await unless_gone(request, anext(growth))
+            first = await unless_gone(request, _first(growth))
         except BaseException:
             job.cancel()
             raise
         parts = _events(writer_of(usage), first, growth, answers, usage, line if lines else sse)
         kind = "application/x-ndjson" if lines else "text/event-stream"
         return Stream(parts, job.cancel, kind)
+
+
+async def _first(growth: AsyncIterator[Growth]) -> Growth:
+    return await anext(growth)
 
 
 async def _all(growth: AsyncIterator[Growth]) -> None:

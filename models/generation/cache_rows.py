@@ -36,9 +36,9 @@ def copy_row(
         for old, new in zip(olds, news, strict=True) if isinstance(spec, State) else ():
             new[place] = old[row]
     target.lengths[place] = length
-    for old, new in ((source.expected, target.expected), (source.shift, target.shift)):
-        if old is not None and new is not None:
-            new[place] = old[row]
+    target.expected[place] = source.expected[row]
+    if source.shift is not None and target.shift is not None:
+        target.shift[place] = source.shift[row]
     target.farthest = max(target.farthest, source.farthest)
     _lengthen(target, length)
 

@@ -16,10 +16,10 @@ from rushlight.models.serving.messages import pictures_in
 MOST_ANSWERS, MOST_STOPS, MOST_NEW = 32, 16, 1 << 24
 MOST_VARIABLES = 64
 # Numbers of sampling beyond OpenAI's, with the names that servers give them, and ranges.
-_FURTHER: dict[str, tuple[tuple[str, ...], type, float, float]] = {
-    "top_k": (("top_k",), int, 0, 1 << 30),
-    "min_p": (("min_p",), float, 0, 1),
-    "repetition_penalty": (("repetition_penalty", "repeat_penalty"), float, 1e-6, 1e6),
+_FURTHER = {
+    "min_p": ("min_p", 0.0, 1.0),
+    "repetition_penalty": ("repetition_penalty", 1e-6, 1e6),
+    "repeat_penalty": ("repetition_penalty", 1e-6, 1e6),  # llama.cpp's name
 }
 
 
@@ -64,12 +64,13 @@ def sampling_of(fields: Fields, *, warmest: float = 2.0) -> dict[str, Any]:
     if options.get("top_p") == 0:  # the likeliest token alone
         options["top_p"] = 1.0
         options["temperature"] = 0.0
-    for name, (keys, kind, least, most) in _FURTHER.items():
-        for key in keys:
-            read = fields.whole if kind is int else fields.number
-            value = read(key, least, most)  # type: ignore[operator]
-            if value is not None:
-                options[name] = value
+    for key, (name, least, most) in _FURTHER.items():
+        value = fields.number(key, least, most)
+        if value is not None:
+            options[name] = value
+    top = fields.whole("top_k", 0, 1 << 30)
+    if top is not None:
+        options["top_k"] = top
     seed = fields.whole("seed", -(1 << 63), (1 << 64) - 1)
     if seed is not None:
         options["seed"] = seed % (1 << 63)

@@ -203,9 +203,8 @@ class ResponseWriter:
         place = {"item_id": item["id"], "output_index": len(self._output)}
         text, events = "".join(self._text), []
         if item["type"] == "message":
-            more = {"logprobs": []}
             words = self._event(
-                "response.output_text.done", **place, content_index=0, text=text, **more
+                "response.output_text.done", **place, content_index=0, text=text, logprobs=[]
             )
             events += [words, self._part("output_text", True)]
             item["content"] = [

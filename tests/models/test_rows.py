@@ -49,7 +49,9 @@ class Writing:
 
 def interleaved(model: Any, rows: Rows, prompts: list[list[int]]) -> list[Writing]:
     """Answers of which one more begins every second step."""
-    todo, open_, every = list(zip(prompts, ANSWERS, strict=True)), [], []
+    todo = list(zip(prompts, ANSWERS, strict=True))
+    open_: list[Writing] = []
+    every: list[Writing] = []
     while todo or open_:
         if todo:
             open_.append(Writing(model, rows, *todo.pop(0)))

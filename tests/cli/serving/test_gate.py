@@ -52,7 +52,7 @@ def test_a_key_and_origins_that_are_listed(start: Callable[..., Any], writer: An
     server = start({"tiny": writer}, key="secret", origins=["https://page.example"])
     with httpx.Client(base_url=server.address, timeout=30) as http:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": "wröng"}):
-            raw = {k: v.encode() for k, v in headers.items()}
+            raw = [(k.encode(), v.encode()) for k, v in headers.items()]
             answer = http.post(PATH, json=CHAT, headers=raw)
             assert answer.status_code == 401
             assert answer.json()["error"]["code"] == "invalid_api_key"

@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import httpx
@@ -112,7 +113,7 @@ def test_a_client_that_goes_away_stops_its_answer_within_a_token(gated: Any) -> 
                 with pytest.raises(httpx.ReadTimeout):
                     http.post("/v1/chat/completions", json=ASK)
         (job,) = engine.active
-        until(lambda job=job: job.cancelled)
+        until(partial(getattr, job, "cancelled"))
         let.release()
         until(lambda: not engine.active)
         assert wrote[0] - before <= 6

@@ -60,7 +60,7 @@ def test_pictures_in_messages(http: httpx.Client, served: Any) -> None:
     )
     tokens = [t.id for t in model.tokens(wanted_ids, max_new_tokens=5)]
     wanted = model.answer_parts(tokens, wanted_ids).content
-    url = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text}"}}
+    url: Any = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{text}"}}
     source = {"type": "base64", "media_type": "image/png", "data": text}
     asked: dict[str, Any] = {
         "/v1/chat/completions": {"messages": [{"role": "user", "content": [url, words]}]},
@@ -108,7 +108,7 @@ def wav(count: int) -> bytes:
 
 
 def test_recordings_are_written_down(http: httpx.Client) -> None:
-    def heard(audio: bytes | None = None, **fields: Any) -> httpx.Response:
+    def heard(audio: Any = None, **fields: Any) -> httpx.Response:
         file = {"file": ("a.wav", wav(160) if audio is None else audio)}
         return http.post("/v1/audio/transcriptions", files=file, data=fields)
 
@@ -118,13 +118,14 @@ def test_recordings_are_written_down(http: httpx.Client) -> None:
     told = heard(response_format="verbose_json", **{"timestamp_granularities[]": "word"}).json()
     assert told["words"] == [{"word": " so", "start": 0.0, "end": 1.0}]
     assert told["segments"][0]["avg_logprob"] == pytest.approx(np.log(0.5))
-    for audio, fields, words in (
+    wrongs: list[tuple[bytes | None, dict[str, Any], str]] = [
         (b"no audio", {}, ""),
         (None, {"temperature": "hot"}, "temperature"),
         (None, {"response_format": "mp3"}, "response_format"),
         (None, {"colour": "red"}, "unrecognized field colour"),
         (None, {"model": "tiny"}, "does not serve transcription"),
-    ):
+    ]
+    for audio, fields, words in wrongs:
         wrong = heard(audio, **fields)
         assert wrong.status_code == 400 and words in wrong.json()["error"]["message"]
     for raw in (b"", b"--x\r\n", b"--x--\r\n", b"x" * 100):
