@@ -56,8 +56,8 @@ def _copy_window(
     source: Cache, row: int, window: Window, target: Cache, place: int, other: Window, length: int
 ) -> None:
     """Copy the last tokens of a row that a window holds to the front of the other's buffers."""
-    begin = int(window.base[row : row + 1].numpy()[0])
-    count = max(0, min(length - begin, other.keep + SLACK))
+    # Those that are needed, and more if all rows have them: nothing is read from the device.
+    count = max(min(length, other.keep), min(length - window.first, other.keep + SLACK))
     filled = max(target.written - other.origin, count)
     if filled > other.size:
         most = min(target.limit, other.keep + SLACK)
@@ -66,11 +66,12 @@ def _copy_window(
         target._resize(other.layers, size, held)
         other.size = size
     other.origin = target.written - filled
-    start = length - begin - count
+    places = ops.arange(count, device=source.device) - window.base[row : row + 1]
+    places = places + (length - count)
     for layer in window.layers:
         for old, new in zip(source.buffers[layer], target.buffers[layer], strict=True):
             if count:
-                new[place, :, :count] = old[row, :, start : start + count]
+                new[place, :, :count] = old[row].index_select(1, places)
     other.base[place] = length - count
     other.first = max(other.first, length - count)
 

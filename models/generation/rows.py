@@ -8,13 +8,15 @@ and go.
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Generator as Steps
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from rushlight.core import ops
 from rushlight.core.backends import linear_mode
+from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import int64
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
@@ -35,6 +37,9 @@ FOLLOWED = frozenset(
 )
 _GROWN = 64  # steps after which rows without an answer are emptied again
 _GREEDY = Options()
+T = TypeVar("T")
+# Yields readbacks and is sent their values.
+RowSteps = Steps[Readback[Any], Any, None]
 
 
 def can_join(model: CausalLM, ids: Sequence[int], options: Mapping[str, Any]) -> bool:
@@ -96,7 +101,7 @@ class _Table:
     def lengths(self) -> list[int]:
         return [0 if row is None else row.cached for row in self.rows]
 
-    def step(self, model: CausalLM) -> None:
+    def step(self, model: CausalLM) -> RowSteps:
         """Feed each row its last token; its next one becomes ready."""
         self._steps += 1
         if self._steps % _GROWN == 0:
@@ -109,7 +114,7 @@ class _Table:
         self.cache.recount(before, 1)
         picked = None
         if any(row is not None and row.sampler is None for row in self.rows):
-            picked = self.greedy.pick(logits).readback().wait()
+            picked = yield self.greedy.pick(logits).readback()
         for place, row in enumerate(self.rows):
             if row is None:
                 continue
@@ -119,7 +124,8 @@ class _Table:
                 choose(row, self.greedy, picked[place])
             else:
                 alone = logits[place : place + 1].clone()
-                choose(row, row.sampler, row.sampler.pick(alone).readback().wait()[0])
+                picks = yield row.sampler.pick(alone).readback()
+                choose(row, row.sampler, picks[0])
 
 
 def choose(row: Row, sampler: DeviceSampler, picks: Any) -> None:
@@ -131,6 +137,17 @@ def choose(row: Row, sampler: DeviceSampler, picks: Any) -> None:
         return
     row.last = token
     row.ready.append((token, logprob))
+
+
+def wait_for(steps: Steps[Readback[Any], Any, T]) -> T:
+    """The result of `steps`; each readback blocks."""
+    sent = None
+    while True:
+        try:
+            sent = steps.send(sent).wait()
+        except StopIteration as finished:
+            result: T = finished.value
+            return result
 
 
 class Rows:
@@ -160,13 +177,27 @@ class Rows:
     ) -> Row:
         """Begin an answer whose prompt `session` has read; logits (1, vocab): those after it.
 
-        The first token is ready at once. The session is only read.
+        The first token is ready at once. The session is only read. ValueError or TypeError for
+        options that do not fit, see `sampling.checked`.
         """
-        with autograd.no_grad(), linear_mode(self.linear):
-            sampler = self._samplers.pop() if self._samplers else self._new_sampler()
-            sampler.begin(options, prompt)
-            row = Row(options, sampler, len(session.ids))
-            choose(row, sampler, sampler.pick(logits.float()).readback().wait()[0])
+        steps = self.join_iter(session, logits, prompt, options)
+        return wait_for(steps)
+
+    def join_iter(
+        self, session: ChatSession, logits: Tensor, prompt: Sequence[int], options: Options
+    ) -> Steps[Readback[Any], Any, Row]:
+        """`join`, which yields readbacks and is sent their values.
+
+        `session`, `logits`, `prompt`, `options` and what it raises are as there.
+        """
+        sampler = self._samplers.pop() if self._samplers else self._new_sampler()
+        sampler.begin(options, prompt)
+        row = Row(options, sampler, len(session.ids))
+        with autograd.no_grad():
+            readback = sampler.pick(logits.float()).readback()
+        picks = yield readback
+        with autograd.no_grad():
+            choose(row, sampler, picks[0])
             plain = not sampler.rules.drawn and not any(sampler.rules[1:])
             if plain and sampler.mask is None:
                 row.sampler = None  # the likeliest tokens of all rows are found together
@@ -200,9 +231,19 @@ class Rows:
 
     def step(self) -> None:
         """Write a token of each answer."""
+        wait_for(self.step_iter())
+
+    def step_iter(self) -> RowSteps:
+        """`step`, which yields readbacks and is sent their values."""
         assert self._table is not None
-        with autograd.no_grad(), linear_mode(self.linear):
-            self._table.step(self.model)
+        steps, sent = self._table.step(self.model), None
+        while True:
+            with autograd.no_grad(), linear_mode(self.linear):
+                try:
+                    readback = steps.send(sent)
+                except StopIteration:
+                    return
+            sent = yield readback
 
     def _new_sampler(self) -> DeviceSampler:
         return DeviceSampler(self.model.vocab_size, self.model.device)

@@ -10,6 +10,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.native
+
 TOOL = {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}}}
 MESSAGES = [
     {"role": "system", "content": "a"},

@@ -11,6 +11,8 @@ import pytest
 
 from rushlight.models.serving import able
 
+pytestmark = pytest.mark.native
+
 ASK = "Say: "
 CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "the sky"}}\n</tool_call>'
 TWO = f'{CALL}\n<tool_call>\n{{"name": "add", "arguments": {{"a": 1, "b": 2}}}}\n</tool_call>'

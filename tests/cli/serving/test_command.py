@@ -14,6 +14,8 @@ import pytest
 
 from rushlight.cli import run
 
+pytestmark = pytest.mark.native
+
 SOURCE = Path(__file__).parents[3] / "src"
 PROGRAM = f"import sys; sys.path.insert(0, {str(SOURCE)!r}); from rushlight.cli import main; main()"
 

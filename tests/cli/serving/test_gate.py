@@ -8,6 +8,8 @@ from typing import Any
 import httpx
 import pytest
 
+pytestmark = pytest.mark.native
+
 CHAT: Any = {"messages": [{"role": "user", "content": "x"}], "max_tokens": 2}
 PATH = "/v1/chat/completions"
 

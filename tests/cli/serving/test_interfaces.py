@@ -12,6 +12,8 @@ import numpy as np
 import openai
 import pytest
 
+pytestmark = pytest.mark.native
+
 CALL = '<tool_call>\n{"name": "look", "arguments": {"at": "the sky"}}\n</tool_call>'
 SCHEMA: Any = {"type": "object", "properties": {"at": {"type": "string"}}}
 SAID = f"Say: <think>hm</think>Well. {CALL}"

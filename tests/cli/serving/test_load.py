@@ -17,6 +17,8 @@ import pytest
 from rushlight.cli.serving.server import Limits
 from rushlight.models.generation.steps import Token
 
+pytestmark = pytest.mark.native
+
 CLIENTS, TURNS, TOKENS = 16, 3, 20
 
 

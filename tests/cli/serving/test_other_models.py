@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.native
+
 
 class Hears(SimpleNamespace):
     """Stands in for a model of speech: tells how long a recording is."""
