@@ -103,6 +103,7 @@ def _app() -> Typer:
         quantize,
         running,
         see,
+        serve,
         site,
         tasks,
         train,
@@ -117,7 +118,7 @@ def _app() -> Typer:
         *tasks.commands(), draw.draw, see.see, running.run, commands.inspect, commands.fetch,
         commands.models, commands.info, quantize.quantize, quantize.dequantize, evaluate.perplexity,
         evaluate.imatrix, export.export, train.train, finetune.finetune, autotune.autotune,
-        profile.profile, batch.batch,
+        profile.profile, batch.batch, serve.serve,
     )  # fmt: skip
     for command in every:
         app.command()(command)

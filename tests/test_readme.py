@@ -50,6 +50,10 @@ RUN_ELSEWHERE = {
         "tests/models/test_finetune.py",
         '"--adapter"',
     ),
+    "rushlight serve smollm2-135m-instruct --embedding all-minilm-l6-v2 --speech whisper-tiny.en": (
+        "tests/cli/serving/test_command.py",
+        '"serve"',
+    ),
     "make demo": ("tests/packaging/test_demo.py", '"demo"'),
     "make test": (".ci/run", "make test"),
     "rushlight site build --models all-minilm-l6-v2": ("Makefile", "site build"),

@@ -452,7 +452,7 @@ def answers(model: Any, schema: Any, prompt: str, seed: int, most: int) -> Itera
     ids = model.tokenizer.encode(prompt, add_special_tokens=False).ids
     form = form_of(schema)
     assert form is not None
-    row = FormedRow(model, form, ids)
+    row = FormedRow(model, form, ids, model.eos_ids)
     rng = np.random.default_rng(seed)
     for _ in range(most):
         weights = row.allowed().astype(float)

@@ -1,0 +1,90 @@
+"""The command `serve`: models behind the interfaces that other libraries' clients speak."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from rushlight.cli.commands import check_device, fetched
+
+
+def serve(
+    model: Annotated[str, typer.Argument(help="A model: a name, folder, file, or hub id.")],
+    embedding: Annotated[str | None, typer.Option(help="A model that embeds texts.")] = None,
+    speech: Annotated[str | None, typer.Option(help="A model that transcribes speech.")] = None,
+    reranker: Annotated[str | None, typer.Option(help="A model that ranks texts.")] = None,
+    host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any.")] = 8080,
+    api_key: Annotated[
+        str | None,
+        typer.Option(help="Clients must send it.", envvar="RUSHLIGHT_API_KEY", show_envvar=True),
+    ] = None,
+    allow_origin: Annotated[
+        list[str] | None, typer.Option(help="Pages of this origin may send requests; repeatable.")
+    ] = None,
+    tls: Annotated[
+        tuple[Path, Path] | None, typer.Option(help="Files of the certificate and of its key.")
+    ] = None,
+    device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
+    parallel: Annotated[int, typer.Option(min=1, max=256, help="Requests at a time.")] = 4,
+    cache_mb: Annotated[
+        int, typer.Option(min=0, help="Memory of the caches of earlier conversations, in MB.")
+    ] = 1024,
+    timeout: Annotated[float, typer.Option(min=1, help="Seconds of a request.")] = 600,
+) -> None:
+    """Serve models over HTTP to clients of OpenAI's, Anthropic's, llama.cpp's and Ollama's
+    servers. Needs: pip install 'rushlight[serve]'.
+    """
+    try:
+        import python_multipart  # noqa: F401
+        import starlette  # noqa: F401
+        import uvicorn
+    except ImportError as error:
+        raise ValueError(
+            f"serve needs the package {error.name}: pip install 'rushlight[serve]'"
+        ) from None
+    from rushlight.cli.serving.app import application
+    from rushlight.cli.serving.gate import is_loopback
+    from rushlight.cli.serving.server import Limits
+
+    key = api_key or ""
+    if not is_loopback(host) and not key:
+        raise typer.BadParameter(f"--host {host} is not this machine alone: give --api-key")
+    if "*" in (allow_origin or []) and not key:
+        raise typer.BadParameter("--allow-origin '*' lets every page in: give --api-key")
+    if not is_loopback(host) and tls is None:
+        print("rushlight: without --tls the key and all texts travel readable", file=sys.stderr)
+    check_device(device)
+    limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
+    names = [name for name in (model, embedding, speech, reranker) if name]
+    server = loaded(dict.fromkeys(names), device, limits)
+    config = uvicorn.Config(
+        application(server, key=key, origins=allow_origin or ()),
+        host=host,
+        port=port,
+        log_level="info",
+        timeout_graceful_shutdown=30,
+        server_header=False,
+        ssl_certfile=str(tls[0]) if tls else None,
+        ssl_keyfile=str(tls[1]) if tls else None,
+    )
+    uvicorn.Server(config).run()
+
+
+def loaded(names: Any, device: str, limits: Any) -> Any:
+    """A server of models by their names, folders, files or hub ids.
+
+    names: the first is asked where a request names none. device, limits: of all of them.
+    """
+    from rushlight import models
+    from rushlight.cli.serving.server import Served, Server
+
+    rows = []
+    for name in names:
+        short = Path(name).name if os.path.exists(name) else name
+        rows.append(Served(short, models.load(fetched(name), device), limits))
+    return Server(rows, limits)
