@@ -1,0 +1,2 @@
+def tokens_of(files, config):
+    return None, {}
