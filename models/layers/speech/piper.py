@@ -174,7 +174,8 @@ def _named(
         elif node.op == "Mul" and (used := set(inputs) & after.keys()):
             [scale] = set(inputs) - used or {""}
             if scale in everything and "dp.flows.0.logs" not in values:
-                yield "dp.flows.0.logs", -np.log(everything[scale])
+                # In float64, so that every machine makes the same bytes.
+                yield "dp.flows.0.logs", -np.log(everything[scale].astype(np.float64))
 
 
 def _our_name(name: str) -> str:
