@@ -15,6 +15,7 @@ import typer
 from rushlight.cli import show
 from rushlight.cli.commands import Json, Model, check_device, fetched
 from rushlight.cli.listen import listen
+from rushlight.cli.speak import FLAGS, Voice, speak
 from rushlight.cli.talk import talk
 
 if TYPE_CHECKING:
@@ -61,8 +62,11 @@ def _command(task: Task) -> Callable[..., None]:
         **({"mmproj": _MMPROJ} if task.name in ("chat", "image-text-to-text") else {}),
         **_option_flags(task.options, defaults),
     }
-    talks = task.input.kind == "messages"
-    if not talks and task.input.kind != "audio":
+    talks, speaks = task.input.kind == "messages", task.name == "text-to-speech"
+    if speaks:
+        flags |= {"model": (Voice, task.command.model), **FLAGS}
+        del flags["adapter"]
+    elif not talks and task.input.kind != "audio":
         flags["as_json"] = (Json, False)
 
     def run(**given: Any) -> None:
@@ -74,6 +78,8 @@ def _command(task: Task) -> Callable[..., None]:
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"], given["image"] or [])
+        elif speaks:
+            speak(given, lambda: _ready(task, given, options)[0])
         elif task.input.kind == "audio":
             listen(task, given, lambda: _ready(task, given, options)[0])
         else:

@@ -35,7 +35,7 @@ from rushlight.models import Model
 from rushlight.models.generation.chatting import divided
 from rushlight.models.loading import from_builder
 from rushlight.models.model import runs_in_software
-from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
+from rushlight.models.tasks import Piece, Pipeline, Progress, Run, check_served, find, served
 from rushlight.models.tasks import tasks as all_tasks
 from rushlight.models.tasks.record import camel
 from rushlight.web.loading.download import Builder
@@ -194,7 +194,7 @@ async def run(
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
-    token. `breathe` runs between two steps. If it returns True, this raises
+    token, report("piece", value) a part of the result. `breathe` runs between two steps. If it returns True, this raises
     asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
@@ -241,6 +241,8 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
             if isinstance(item, Progress):
                 await model.device.synchronize_async()
                 report(item.stage, item.done, item.total)
+            elif isinstance(item, Piece):
+                report("piece", _camel(dict(item.value)))
             else:
                 report("token", item.id, item.text, item.logprob)
             if await breathe():
