@@ -1,7 +1,7 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
 MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
-    silero-vad u2netp mobilenet-v2 dinov2-small yolov3-tiny pp-ocr-v4
+    silero-vad piper-joe u2netp mobilenet-v2 dinov2-small yolov3-tiny pp-ocr-v4
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin

@@ -41,6 +41,15 @@ def _refuse(options: Mapping[str, Any]) -> None:
             )
 
 
+def _follows(model: Any) -> frozenset[str]:
+    """The options that a voice follows."""
+    names = {option.name for option in TASK.options}
+    lacking = set() if model.speakers > 1 else {"speaker"}
+    if not hasattr(model.tokens, "voice"):  # of letters, which have no phonemes
+        lacking |= {"lexicon", "phonemizer"}
+    return frozenset(names - lacking - set(model.unfollowed))
+
+
 TASK = Task(
     name="text-to-speech",
     summary="Speak a text.",
@@ -69,5 +78,6 @@ TASK = Task(
     ),
     streams=True,
     refuse=_refuse,
+    follows=_follows,
     command=Command("speak", "piper-joe"),
 )

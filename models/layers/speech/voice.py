@@ -33,11 +33,13 @@ class Voice(Model):
     """A model that speaks.
 
     rate: samples a second. speakers: how many it has. tokens: what makes tokens of texts, see
-    `models/speech/speaking/tokens.py`.
+    `models/speech/speaking/tokens.py`. unfollowed: options of text-to-speech that mean nothing to
+    it.
     """
 
     rate: int
     speakers: int = 1
+    unfollowed: tuple[str, ...] = ()
     tokens: Any = None
 
     def speak(
