@@ -286,7 +286,7 @@ class VitsModel(Voice):
             raise ValueError(
                 f"vits: speaker is {speaker}; the voice has speakers 0 to {self.speakers - 1}"
             )
-        number = tensor(np.full(ids.shape[:1], speaker), device=ids.device)
+        number = tensor(np.full(ids.shape[:1], speaker, np.int64), device=ids.device)
         told: Tensor = self.embed_speaker(number).unsqueeze(-1)
         return told
 
@@ -316,7 +316,7 @@ class VitsModel(Voice):
         longest = int(totals.max())
         rows = np.zeros((len(frames), longest), np.int64)
         for row, counts, total in zip(rows, frames, totals, strict=True):
-            row[:total] = np.repeat(np.arange(len(counts)), counts)
+            row[:total] = np.repeat(np.arange(len(counts)), counts.astype(np.intp))
         index = tensor(rows, device=said.means.device).unsqueeze(-1)
         index = index.expand(*rows.shape, said.means.shape[-1])
         mask = None
@@ -356,7 +356,7 @@ class VitsModel(Voice):
     def speak(self, text: VoiceText, options: Mapping[str, Any], draw: Any) -> Any:
         """Samples and the number of samples of each token, as a task's run: see `Voice`."""
         c = self.config
-        ids = tensor(np.asarray([text.ids]), device=self.device)
+        ids = tensor(np.asarray([text.ids], np.int64), device=self.device)
         scales = [
             own if options.get(name) is None else options[name]
             for name, own in (
