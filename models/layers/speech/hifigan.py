@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import leaky_relu
+from rushlight.core.ops.join import cat
+from rushlight.core.tensor.autograd import is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
 
 _LAST_SLOPE = 0.01  # before the last convolution, whatever the others have
+_AT_ONCE = 1024  # frames that are made samples at once, which bounds the memory
 _ENDS = 7  # taps of the first and the last convolution
 
 
@@ -134,7 +137,22 @@ class Vocoder(nn.Module):
             self.cond = nn.Conv1d(spec.speaker, spec.initial, 1)
 
     def forward(self, frames: Tensor, speaker: Tensor | None = None) -> Tensor:
-        """Samples (batch, n * step) of frames (batch, width, n); speaker: (batch, channels, 1)."""
+        """Samples (batch, n * step) of frames (batch, width, n); speaker: (batch, channels, 1).
+
+        Long ones are made in parts, with frames around each part that its samples depend on.
+        """
+        count = frames.shape[2]
+        if count <= _AT_ONCE + _AT_ONCE // 2 or is_grad_enabled():
+            return self._samples(frames, speaker)
+        parts, around, step = [], self.spec.reach, self.spec.step
+        for first in range(0, count, _AT_ONCE):
+            last = min(first + _AT_ONCE, count)
+            begin = max(first - around, 0)
+            part = self._samples(frames[:, :, begin : last + around], speaker)
+            parts.append(part[:, (first - begin) * step : (last - begin) * step])
+        return cat(parts, 1)
+
+    def _samples(self, frames: Tensor, speaker: Tensor | None) -> Tensor:
         x = self.conv_pre(frames)
         if speaker is not None:
             x = x + self.cond(speaker)

@@ -13,7 +13,7 @@ from rushlight.models.model import Model
 
 Samples = npt.NDArray[np.float32]
 # Of a piece of speech: more than any sentence has, so a larger number means wrong weights.
-MOST_FRAMES = 100_000
+MOST_FRAMES = 30_000
 
 
 @dataclass(frozen=True)
