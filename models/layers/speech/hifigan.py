@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import leaky_relu
+from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
@@ -86,6 +87,11 @@ class VocoderSpec:
         return int(reach + (_ENDS // 2) / step) + 1
 
 
+def _leaky(x: Tensor, slope: float) -> Tensor:
+    """The leaky ReLU, in two steps where the slope allows."""
+    return maximum(x, x * slope) if slope <= 1 else leaky_relu(x, slope)
+
+
 def _same(channels: int, taps: int, dilation: int) -> nn.Conv1d:
     return nn.Conv1d(
         channels, channels, taps, dilation=dilation, padding=(taps * dilation - dilation) // 2
@@ -108,11 +114,11 @@ class _Block(nn.Module):
         """(batch, channels, n) -> the same."""
         if not self.pairs:
             for conv in self.convs:
-                x = conv(leaky_relu(x, self.slope)) + x
+                x = conv(_leaky(x, self.slope)) + x
             return x
         for first, second in zip(self.convs1, self.convs2, strict=True):
-            y = first(leaky_relu(x, self.slope))
-            x = second(leaky_relu(y, self.slope)) + x
+            y = first(_leaky(x, self.slope))
+            x = second(_leaky(y, self.slope)) + x
         return x
 
 
@@ -158,10 +164,10 @@ class Vocoder(nn.Module):
             x = x + self.cond(speaker)
         count = len(self.spec.block_taps)
         for i, up in enumerate(self.get_submodule(self._upsamplings).children()):
-            x = up(leaky_relu(x, self.spec.slope))
+            x = up(_leaky(x, self.spec.slope))
             total = self.resblocks[i * count](x)
             for j in range(1, count):
                 total = total + self.resblocks[i * count + j](x)
             x = total / count
-        samples: Tensor = self.conv_post(leaky_relu(x, _LAST_SLOPE)).tanh()
+        samples: Tensor = self.conv_post(_leaky(x, _LAST_SLOPE)).tanh()
         return samples[:, 0]
