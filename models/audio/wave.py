@@ -24,7 +24,9 @@ def wav_bytes(samples: npt.ArrayLike, rate: int) -> bytes:
     """
     values = np.asarray(samples)
     if values.ndim not in (1, 2) or not values.size:
-        raise ValueError(f"wav_bytes: samples are {values.shape}; they must be (n,) or (channels, n)")
+        raise ValueError(
+            f"wav_bytes: samples are {values.shape}; they must be (n,) or (channels, n)"
+        )
     channels = 1 if values.ndim == 1 else len(values)
     if channels > 255:
         raise ValueError(f"wav_bytes: samples have {channels} channels; they must be (channels, n)")

@@ -144,7 +144,9 @@ def _source(
 ) -> ModelSource:
     listed = _listed(files)
     source = _wheel(parts or files, **wheel)
-    return MadeSource(source, by, listed, None if also is None else _wheel(**also)) if by else source
+    return (
+        MadeSource(source, by, listed, None if also is None else _wheel(**also)) if by else source
+    )
 
 
 def _wheel(files: Sequence[Any], **wheel: Any) -> WheelSource:

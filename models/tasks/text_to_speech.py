@@ -58,7 +58,9 @@ TASK = Task(
     run=run,
     options=(
         Option("speed", "float", 1.0, "How fast: 2 is twice as fast."),
-        Option("speaker", "int", None, "The number of the speaker, of a voice with several.", least=0),
+        Option(
+            "speaker", "int", None, "The number of the speaker, of a voice with several.", least=0
+        ),
         Option("lexicon", "variables", None, "Words and their phonemes in the IPA."),
         Option(
             "phonemizer",

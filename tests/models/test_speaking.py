@@ -54,7 +54,8 @@ def test_numbers_are_words() -> None:
     for text, said in (
         ("0", "zero"), ("13", "thirteen"), ("1,234,567", "one million two hundred thirty four "
          "thousand five hundred sixty seven"), ("3.05", "three point zero five"),
-        ("1999", "nineteen ninety nine"), ("2005", "two thousand five"), ("1806", "eighteen oh six"),
+        ("1999", "nineteen ninety nine"), ("2005", "two thousand five"),
+        ("1806", "eighteen oh six"),
         ("1900", "nineteen hundred"), ("21st", "twenty first"), ("112th", "one hundred twelfth"),
         ("30th", "thirtieth"), ("$1", "one dollar"), ("$5.20", "five dollars and twenty cents"),
         ("£0.50", "fifty pence"), ("$2.5 million", "two point five million dollars"),
@@ -73,7 +74,11 @@ def test_sentences_end_where_they_do() -> None:
         return [text[start:end].strip() for start, end in words.sentences(text)]
 
     assert cut("One. Two! Three?") == ["One.", "Two!", "Three?"]
-    assert cut('Dr. J. R. Smith came. "Go!" he said.') == ["Dr. J. R. Smith came.", '"Go!"', "he said."]
+    assert cut('Dr. J. R. Smith came. "Go!" he said.') == [
+        "Dr. J. R. Smith came.",
+        '"Go!"',
+        "he said.",
+    ]
     assert cut("Pi is 3.14, e.g. here") == ["Pi is 3.14, e.g. here"]
     assert cut("Was it I? It was I. Yes") == ["Was it I?", "It was I.", "Yes"]
     assert cut("Head\n\nBody of it") == ["Head", "Body of it"]
@@ -155,8 +160,10 @@ def test_what_cannot_be_said_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.native
 def test_espeak_is_used_where_it_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     program = tmp_path / "espeak-ng"
-    program.write_text("#!/bin/sh\nfor last; do :; done\n[ \"$last\" = 'of the' ] && echo 'ʌvðə' || "
-                       "echo '(en)haˈloː(de)'\n")  # fmt: skip
+    program.write_text(
+        "#!/bin/sh\nfor last; do :; done\n[ \"$last\" = 'of the' ] && echo 'ʌvðə' || "
+        "echo '(en)haˈloː(de)'\n"
+    )
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
     monkeypatch.setattr(espeak, "program", lambda: str(program))
     [hello] = voice("de_DE").read("Hallo", Reading({}))

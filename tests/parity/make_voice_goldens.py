@@ -54,7 +54,9 @@ def main(rows: list[str]) -> None:
 
 
 def vits(model: Any, table: Any, settings: dict[str, Any]) -> dict[str, Any]:
-    ids, mask = (torch.from_numpy(x) for x in (table.ids_of(settings["vocab_size"]), table.mask_of()))
+    ids, mask = (
+        torch.from_numpy(x) for x in (table.ids_of(settings["vocab_size"]), table.mask_of())
+    )
     more = {"speaker_id": 1} if settings["num_speakers"] > 1 else {}
     with torch.no_grad():
         out = model(ids, **more).waveform

@@ -194,8 +194,8 @@ async def run(
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) reports a
-    token, report("piece", value) a part of the result. `breathe` runs between two steps. If it returns True, this raises
-    asyncio.CancelledError.
+    token, report("piece", value) a part of the result. `breathe` runs between two steps. If it
+    returns True, this raises asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.

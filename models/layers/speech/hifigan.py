@@ -58,7 +58,11 @@ class VocoderSpec:
                     "1 to the kernel"
                 )
         sizes = (*self.block_taps, *(d for row in self.dilations for d in row))
-        if min(sizes) < 1 or not all(self.dilations) or any(taps % 2 == 0 for taps in self.block_taps):
+        if (
+            min(sizes) < 1
+            or not all(self.dilations)
+            or any(taps % 2 == 0 for taps in self.block_taps)
+        ):
             raise FormatError(
                 f"config.json: resblock kernels are {brief(self.block_taps)} with dilations "
                 f"{brief(self.dilations)}; they must be odd, and dilations at least 1"
@@ -101,7 +105,9 @@ def _same(channels: int, taps: int, dilation: int) -> nn.Conv1d:
 class _Block(nn.Module):
     """Dilated convolutions, each with what it takes added to its result."""
 
-    def __init__(self, channels: int, taps: int, dilations: Sequence[int], spec: VocoderSpec) -> None:
+    def __init__(
+        self, channels: int, taps: int, dilations: Sequence[int], spec: VocoderSpec
+    ) -> None:
         self.slope, self.pairs = spec.slope, spec.pairs
         dilated = nn.ModuleList([_same(channels, taps, d) for d in dilations])
         if spec.pairs:

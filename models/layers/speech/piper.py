@@ -29,11 +29,23 @@ _RENAMED = tuple(
     for pattern, new in (
         (r"enc_p\.emb\.", "text_encoder.embed_tokens."),
         (r"enc_p\.proj\.", "text_encoder.project."),
-        (r"enc_p\.encoder\.attn_layers\.(\d+)\.emb_rel", r"text_encoder.encoder.layers.\1.attention.emb_rel"),
-        (r"enc_p\.encoder\.attn_layers\.(\d+)\.conv_o\.", r"text_encoder.encoder.layers.\1.attention.out_proj."),
-        (r"enc_p\.encoder\.attn_layers\.(\d+)\.conv_([qkv])\.", r"text_encoder.encoder.layers.\1.attention.\2_proj."),
+        (
+            r"enc_p\.encoder\.attn_layers\.(\d+)\.emb_rel",
+            r"text_encoder.encoder.layers.\1.attention.emb_rel",
+        ),
+        (
+            r"enc_p\.encoder\.attn_layers\.(\d+)\.conv_o\.",
+            r"text_encoder.encoder.layers.\1.attention.out_proj.",
+        ),
+        (
+            r"enc_p\.encoder\.attn_layers\.(\d+)\.conv_([qkv])\.",
+            r"text_encoder.encoder.layers.\1.attention.\2_proj.",
+        ),
         (r"enc_p\.encoder\.norm_layers_1\.(\d+)\.", r"text_encoder.encoder.layers.\1.layer_norm."),
-        (r"enc_p\.encoder\.norm_layers_2\.(\d+)\.", r"text_encoder.encoder.layers.\1.final_layer_norm."),
+        (
+            r"enc_p\.encoder\.norm_layers_2\.(\d+)\.",
+            r"text_encoder.encoder.layers.\1.final_layer_norm.",
+        ),
         (r"enc_p\.encoder\.ffn_layers\.(\d+)\.", r"text_encoder.encoder.layers.\1.feed_forward."),
         (r"dec\.ups\.", "decoder.upsampler."),
         (r"dec\.", "decoder."),

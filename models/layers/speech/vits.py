@@ -75,7 +75,7 @@ class NormedConv(nn.Module):
 
 
 class WaveNet(nn.Module):
-    """Gated convolutions of growing dilation, with a sum of what each gives (van den Oord, 2016)."""
+    """Gated convolutions of growing dilation, and a sum of what each gives (van den Oord, 2016)."""
 
     def __init__(self, c: Any, count: int) -> None:
         self.width, width, taps = c.hidden_size, c.hidden_size, c.wavenet_kernel_size
@@ -123,7 +123,7 @@ class Coupling(nn.Module):
 
 
 class WindowAttention(nn.Module):
-    """Attention with learnt keys and values of the distances within a window (Shaw et al., 2018)."""
+    """Attention with learnt keys and values of distances within a window (Shaw et al., 2018)."""
 
     def __init__(self, c: Any) -> None:
         width, self.heads, self.window = c.hidden_size, c.num_attention_heads, c.window_size
@@ -134,7 +134,9 @@ class WindowAttention(nn.Module):
             self.emb_rel_k = parameter(1, 2 * self.window + 1, self.size)
             self.emb_rel_v = parameter(1, 2 * self.window + 1, self.size)
 
-    def forward(self, x: Tensor, bias: Tensor | None, places: tuple[Tensor, Tensor] | None) -> Tensor:
+    def forward(
+        self, x: Tensor, bias: Tensor | None, places: tuple[Tensor, Tensor] | None
+    ) -> Tensor:
         """x (batch, n, width) -> the same; bias (batch, 1, 1, n) is added to the scores.
 
         places: see `_places`.
@@ -301,7 +303,7 @@ class VitsModel(Voice):
         if not np.isfinite(frames).all() or frames.sum(1).max() > MOST_FRAMES:
             raise FormatError(
                 f"{self.config.model_type}: a text of {logs.shape[1]} tokens would last more than "
-                f"{MOST_FRAMES * self.step // self.rate} seconds; the weights or the speed are wrong"
+                f"{MOST_FRAMES * self.step // self.rate} seconds; its weights or speed are wrong"
             )
         counts: Array = frames.astype(np.int64)
         counts[:, 0] += counts.sum(1) == 0

@@ -43,7 +43,10 @@ class Voice(Model):
     tokens: Any = None
 
     def speak(
-        self, text: VoiceText, options: Mapping[str, Any], draw: Callable[[tuple[int, ...]], Samples]
+        self,
+        text: VoiceText,
+        options: Mapping[str, Any],
+        draw: Callable[[tuple[int, ...]], Samples],
     ) -> Generator[Any, Any, tuple[Samples, npt.NDArray[np.int64]]]:
         """The samples of a sentence, and how many of them each token has.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 # How the letters themselves are called, in sounds of the CMU dictionary.
 NAMES = {
@@ -12,44 +13,41 @@ NAMES = {
     "t": "T IY1", "u": "Y UW1", "v": "V IY1", "w": "D AH1 B AH0 L Y UW0", "x": "EH1 K S",
     "y": "W AY1", "z": "Z IY1",
 }  # fmt: skip
-# What is before, the letters, what follows, and their sounds; the first rule that fits is taken.
-_RULES = [
-    (re.compile(rf"(?<={before})" if before else ""), re.compile(f"{letters}(?={after})" if after else letters), sounds)
-    for before, letters, after, sounds in (
-        ("", "tion", "", "SH AH N"), ("", "sion", "", "ZH AH N"), ("", "ture", "$|s$", "CH ER"),
-        ("", "cious", "", "SH AH S"), ("", "tious", "", "SH AH S"), ("", "tial", "", "SH AH L"),
-        ("", "cial", "", "SH AH L"), ("", "ough", "t", "AO"), ("", "augh", "t", "AO"),
-        ("", "ough", "", "OW"), ("", "eigh", "", "EY"), ("", "igh", "", "AY"), ("", "tch", "", "CH"),
-        ("", "sch", "", "SH"), ("", "dge", "", "JH"), ("", "ck", "", "K"), ("", "ch", "[lrs]", "K"),
-        ("", "ch", "", "CH"), ("", "sh", "", "SH"), ("", "ph", "", "F"), ("^", "wr", "", "R"),
-        ("^", "kn", "", "N"), ("^", "gn", "", "N"), ("^", "ps", "", "S"), ("", "th", "", "TH"),
-        ("", "wh", "", "W"), ("", "qu", "", "K W"), ("", "gh", "$", ""), ("", "gh", "", "G"),
-        ("", "ng", "$|[sd]$", "NG"), ("", "nk", "", "NG K"), ("", "mb", "$", "M"),
-        ("", "sc", "[eiy]", "S"), ("", "c", "[eiy]", "S"), ("", "cc", "", "K"), ("", "c", "", "K"),
-        ("", "gg", "", "G"), ("", "g", "[ei](?!r$)|y$", "JH"), ("", "g", "", "G"),
-        ("", "ai|ay", "", "EY"), ("", "au|aw", "", "AO"), ("", "ee|ea", "r", "IH"),
-        ("", "ee|ea|ie(?=[a-z])", "", "IY"), ("", "ei|ey(?=[a-z])", "", "EY"), ("", "ey", "$", "IY"),
-        ("", "eu|ew", "", "UW"), ("", "oa|oe", "", "OW"), ("", "oi|oy", "", "OY"),
-        ("", "oo", "k", "UH"), ("", "oo", "", "UW"), ("", "ou", "s$", "AH"), ("", "ou|ow(?=[a-z])", "", "AW"),
-        ("", "ow", "$", "OW"), ("", "ue|ui", "", "UW"), ("", "are", "$|s$", "EH R"),
-        ("", "ire", "$|s$|d$", "AY R"), ("", "ore", "$|s$|d$", "AO R"), ("", "ure", "$|s$|d$", "Y UH R"),
-        ("", "ar", "", "AA R"), ("", "or", "", "AO R"), ("", "er|ir|ur|yr", "(?![aeiouy])", "ER"),
-        ("", "a", "[bcdfgklmnpstvz]e(?:s?$|d$)", "EY"), ("", "e", "[bcdfgklmnpstvz]e(?:s?$|d$)", "IY"),
-        ("", "i", "[bcdfgklmnpstvz]e(?:s?$|d$)", "AY"), ("", "o", "[bcdfgklmnpstvz]e(?:s?$|d$)", "OW"),
-        ("", "u", "[bcdfgklmnpstvz]e(?:s?$|d$)", "UW"), ("", "y", "[bcdfgklmnpstvz]e(?:s?$|d$)", "AY"),
-        ("[td]", "ed", "$", "IH D"), ("[kpfsxh]", "ed", "$", "T"), ("[a-z]{2}", "ed", "$", "D"),
-        ("ch|sh", "es", "$", "IH Z"), ("[sxz]", "es", "$", "IH Z"), ("[a-z]{2}l", "e", "$", ""), ("[bdfgkptz]", "le", "$", "AH L"),
-        ("[a-z]{2}", "e", "$|s$", ""), ("", "a", "$", "AH"), ("", "ia", "", "IY AH"), ("", "io", "", "IY OW"),
-        ("", "a", "", "AE"), ("", "e", "$", "IY"), ("", "e", "", "EH"), ("", "i", "$", "IY"),
-        ("", "i", "", "IH"), ("", "o", "$|[aeiou]", "OW"), ("", "o", "", "AA"), ("", "u", "$|[aeiou]", "UW"),
-        ("", "u", "", "AH"), ("^", "y", "", "Y"), ("", "y", "$", "IY"), ("", "y", "", "IH"),
-        ("", "x", "", "K S"), ("^", "j", "", "JH"), ("", "j", "", "JH"), ("", "q", "", "K"),
-        ("[bdglmnrvwaeiouy]", "s", "$", "Z"), ("", "ss?", "", "S"), ("", "z+", "", "Z"), ("", "r+h?", "", "R"),
-        ("", "b+", "", "B"), ("", "d+", "", "D"), ("", "f+", "", "F"), ("", "h", "", "HH"),
-        ("", "k+", "", "K"), ("", "l+", "", "L"), ("", "m+", "", "M"), ("", "n+", "", "N"),
-        ("", "p+", "", "P"), ("", "t+", "", "T"), ("", "v+", "", "V"), ("", "w", "", "W"),
-    )
-]  # fmt: skip
+# Each rule: what is before, the letters, what follows, and their sounds; - is anything. The first
+# that fits is taken.
+_TABLE = """
+    - tion - SH AH N; - sion - ZH AH N; - ture $|s$ CH ER; - cious - SH AH S; - tious - SH AH S;
+    - tial - SH AH L; - cial - SH AH L; - ough t AO; - augh t AO; - ough - OW; - eigh - EY;
+    - igh - AY; - tch - CH; - sch - SH; - dge - JH; - ck - K; - ch [lrs] K; - ch - CH; - sh - SH;
+    - ph - F; ^ wr - R; ^ kn - N; ^ gn - N; ^ ps - S; - th - TH; - wh - W; - qu - K W; - gh $;
+    - gh - G; - ng $|[sd]$ NG; - nk - NG K; - mb $ M; - sc [eiy] S; - c [eiy] S; - cc - K;
+    - c - K; - gg - G; - g [ei](?!r$)|y$ JH; - g - G; - ai|ay - EY; - au|aw - AO; - ee|ea r IH;
+    - ee|ea|ie(?=[a-z]) - IY; - ei|ey(?=[a-z]) - EY; - ey $ IY; - eu|ew - UW; - oa|oe - OW;
+    - oi|oy - OY; - oo k UH; - oo - UW; - ou s$ AH; - ou|ow(?=[a-z]) - AW; - ow $ OW;
+    - ue|ui - UW; - are $|s$ EH R; - ire $|s$|d$ AY R; - ore $|s$|d$ AO R; - ure $|s$|d$ Y UH R;
+    - ar - AA R; - or - AO R; - er|ir|ur|yr (?![aeiouy]) ER; - a [bcdfgklmnpstvz]e(?:s?$|d$) EY;
+    - e [bcdfgklmnpstvz]e(?:s?$|d$) IY; - i [bcdfgklmnpstvz]e(?:s?$|d$) AY;
+    - o [bcdfgklmnpstvz]e(?:s?$|d$) OW; - u [bcdfgklmnpstvz]e(?:s?$|d$) UW;
+    - y [bcdfgklmnpstvz]e(?:s?$|d$) AY; [td] ed $ IH D; [kpfsxh] ed $ T; [a-z]{2} ed $ D;
+    ch|sh es $ IH Z; [sxz] es $ IH Z; [a-z]{2}l e $; [bdfgkptz] le $ AH L; [a-z]{2} e $|s$;
+    - a $ AH; - ia - IY AH; - io - IY OW; - a - AE; - e $ IY; - e - EH; - i $ IY; - i - IH;
+    - o $|[aeiou] OW; - o - AA; - u $|[aeiou] UW; - u - AH; ^ y - Y; - y $ IY; - y - IH;
+    - x - K S; ^ j - JH; - j - JH; - q - K; [bdglmnrvwaeiouy] s $ Z; - ss? - S; - z+ - Z;
+    - r+h? - R; - b+ - B; - d+ - D; - f+ - F; - h - HH; - k+ - K; - l+ - L; - m+ - M; - n+ - N;
+    - p+ - P; - t+ - T; - v+ - V; - w - W
+"""
+
+
+def _rules() -> Iterator[tuple[re.Pattern[str], re.Pattern[str], str]]:
+    """What stands before, the letters with what follows, and the sounds."""
+    for row in _TABLE.replace("\n", " ").split(";"):
+        before, letters, after, *sounds = row.split()
+        behind = "" if before == "-" else f"(?<={before})"
+        ahead = "" if after == "-" else f"(?={after})"
+        yield re.compile(behind), re.compile(f"(?:{letters}){ahead}"), " ".join(sounds)
+
+
+_RULES = tuple(_rules())
 _VOWELS = frozenset("AA AE AH AO AW AY EH ER EY IH IY OW OY UH UW".split())
 
 

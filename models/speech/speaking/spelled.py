@@ -152,15 +152,18 @@ _FORMS: tuple[tuple[str, Callable[[re.Match[str]], str]], ...] = (
 )
 _ANY = [(re.compile(pattern, re.I), words) for pattern, words in _FORMS]
 SIGNS = {
-    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "#": "number", "°": "degrees",
+    "&": "and", "+": "plus", "=": "equals", "@": "at", "%": "percent", "#": "number",
+    "°": "degrees",
     "<": "less than", ">": "greater than", "~": "about", "×": "times", "÷": "divided by",
-    "$": "dollars", "£": "pounds", "€": "euros", "/": "slash", "*": "times", "_": " ", "^": "to the",
+    "$": "dollars", "£": "pounds", "€": "euros", "/": "slash", "*": "times", "_": " ",
+    "^": "to the",
 }  # fmt: skip
 # Endings stand for the words; a full stop after one ends no sentence.
 ABBREVIATIONS = {
     "mr": "mister", "mrs": "missus", "ms": "miz", "dr": "doctor", "prof": "professor",
     "st": "saint", "jr": "junior", "sr": "senior", "vs": "versus", "etc": "et cetera",
-    "no": "number", "vol": "volume", "fig": "figure", "approx": "approximately", "dept": "department",
+    "no": "number", "vol": "volume", "fig": "figure", "approx": "approximately",
+    "dept": "department",
     "gen": "general", "gov": "governor", "capt": "captain", "col": "colonel", "lt": "lieutenant",
     "sgt": "sergeant", "rev": "reverend", "hon": "honorable", "inc": "incorporated",
     "ltd": "limited", "co": "company", "corp": "corporation", "ave": "avenue", "blvd": "boulevard",

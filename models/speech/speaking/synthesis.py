@@ -24,7 +24,7 @@ def speech(model: Voice, text: str, options: Mapping[str, Any]) -> Run:
     """
     if model.tokens is None:
         raise ValueError(
-            f"{model.config.model_type}: the checkpoint has no vocab.json that makes tokens of texts"
+            f"{model.config.model_type}: the checkpoint has no vocab.json, which makes tokens"
         )
     if len(text) > _MOST_TEXT:
         raise ValueError(

@@ -43,7 +43,7 @@ class Phonemes:
         voice: str,
         text: str | None = None,
     ) -> None:
-        """language: such as en. voice: eSpeak's name of it. text: of a lexicon, where there is one."""
+        """language: such as en. voice: eSpeak's name of it. text: of a lexicon, if there is one."""
         self.ids, self.language, self.voice, self._text = ids, language, voice, text
         self._lexicon: lexicon.Lexicon | None = None
 
@@ -75,7 +75,9 @@ class Phonemes:
             else:
                 runs.append([])
         for run in filter(None, runs):
-            for i, phonemes in zip(run, self._say(text, [spoken[i] for i in run], reading), strict=True):
+            for i, phonemes in zip(
+                run, self._say(text, [spoken[i] for i in run], reading), strict=True
+            ):
                 part = spoken[i]
                 spoken[i] = Spoken("word", phonemes, part.start, part.end)
         return spoken
@@ -95,9 +97,9 @@ class Phonemes:
             if unknown:
                 first = unknown[0]
                 raise ValueError(
-                    f"text-to-speech: {text[first.start : first.end]!r} at character {first.start}: "
-                    f"phonemes of {self.language or 'this language'} are not known here; "
-                    f"{espeak.WAY_OUT}"
+                    f"text-to-speech: {text[first.start : first.end]!r} at character "
+                    f"{first.start}: phonemes of {self.language or 'this language'} are not known "
+                    f"here; {espeak.WAY_OUT}"
                 )
             return [own[part.text] for part in run]
         if self._lexicon is None:
@@ -154,7 +156,9 @@ class Phonemes:
 class Characters:
     """Tokens of characters, with one that says nothing between them: MMS-TTS."""
 
-    def __init__(self, ids: Mapping[str, int], config: Mapping[str, Any], blank: int | None) -> None:
+    def __init__(
+        self, ids: Mapping[str, int], config: Mapping[str, Any], blank: int | None
+    ) -> None:
         """config: tokenizer_config.json. blank: the token between others, None for none."""
         self.ids, self.blank = ids, blank
         self.language = str(config.get("language") or "")

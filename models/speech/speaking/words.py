@@ -58,7 +58,7 @@ def sentences(text: str) -> list[tuple[int, int]]:
 
 
 def _goes_on(text: str, stop: int, end: int) -> bool:
-    """Whether a full stop belongs to an abbreviation or an initial, so that the sentence goes on."""
+    """Whether a full stop belongs to an abbreviation or an initial: the sentence goes on."""
     before = re.search(r"(?:[A-Za-z]\.)*[A-Za-z]+$", text[max(0, stop - 24) : stop])
     after = re.match(r"\s+(\S)", text[end:])
     if before is None or after is None:
