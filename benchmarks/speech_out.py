@@ -76,7 +76,7 @@ def native(chosen: argparse.Namespace) -> dict[str, Any]:
             row |= {"loads": loads, "largest_difference": apart}
             for side in started.values():
                 versions |= side.ask("about")
-            tell_row(row)
+            tell_row(["ten sentences", threads, *row["times"].values()])
         results.append(row)
     return {"results": results, "versions": versions}
 

@@ -418,8 +418,8 @@ export interface Tasks {
       noiseScaleDuration?: number;
       seed?: number;
     };
-    output: Speech;
-    piece: Speech & { start: number; end: number };
+    output: Speech & { phonemes: string[] };
+    piece: Speech & { phonemes: string; start: number; end: number };
   };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
 }

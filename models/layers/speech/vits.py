@@ -15,6 +15,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.functional.network.padding import pad
+from rushlight.core.jit import capture
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
@@ -40,12 +41,12 @@ class NormedConv(nn.Module):
     def __init__(self, inside: int, outside: int, taps: int, dilation: int = 1) -> None:
         self.dilation, self.padding = dilation, (taps * dilation - dilation) // 2
         self.bias = parameter(outside)
-        self.parametrizations = nn.Module()
-        of_weight = nn.Module()
+        self.parametrizations: Any = nn.Module()
+        of_weight: Any = nn.Module()
         of_weight.original0 = parameter(outside, 1, 1)
         of_weight.original1 = parameter(outside, inside, taps)
         self.parametrizations.weight = of_weight
-        self._kept: tuple[Any, Tensor] | None = None
+        self._kept: tuple[tuple[Any, ...], Tensor] | None = None
 
     def reset_parameters(self) -> None:
         """Normal numbers of length one."""
@@ -58,20 +59,28 @@ class NormedConv(nn.Module):
         """The weight (out, in, taps)."""
         length = self.parametrizations.weight.original0
         direction = self.parametrizations.weight.original1
-        storages = length.storage, direction.storage
-        key = (*map(id, storages), *(s.version for s in storages), direction.dtype)
         grad = is_grad_enabled() and (length.requires_grad or direction.requires_grad)
-        if not grad and self._kept is not None and self._kept[0] == key:
-            return self._kept[1]
+        keeps = not grad and not capture.active
+        storages = length.storage, direction.storage
+        versions = [storage.version for storage in storages]
+        if keeps and self._kept is not None:
+            before, kept = self._kept
+            if all(a is b for a, b in zip(before[0], storages, strict=True)) and (
+                before[1:] == (versions, direction.dtype)
+            ):
+                return kept
         v = direction.to(float32)
         scale = length.to(float32) / (v * v).sum((1, 2), keepdim=True).sqrt()
-        weight = (v * scale).to(direction.dtype)
-        self._kept = None if grad else (key, weight)
+        weight: Tensor = (v * scale).to(direction.dtype)
+        self._kept = ((storages, versions, direction.dtype), weight) if keeps else None
         return weight
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, in, n) -> (batch, out, n)."""
-        return conv1d(x, self.weight, self.bias, padding=self.padding, dilation=self.dilation)
+        out: Tensor = conv1d(
+            x, self.weight, self.bias, padding=self.padding, dilation=self.dilation
+        )
+        return out
 
 
 class WaveNet(nn.Module):
@@ -110,20 +119,25 @@ class Coupling(nn.Module):
     """A coupling that shifts the second half of the channels by what the first half says."""
 
     def __init__(self, c: Any) -> None:
-        self.half = c.flow_size // 2
-        self.conv_pre = nn.Conv1d(self.half, c.hidden_size, 1)
+        self.shifted = c.flow_size // 2
+        self.conv_pre = nn.Conv1d(self.shifted, c.hidden_size, 1)
         self.wavenet = WaveNet(c, c.prior_encoder_num_wavenet_layers)
-        self.conv_post = nn.Conv1d(c.hidden_size, self.half, 1)
+        self.conv_post = nn.Conv1d(c.hidden_size, self.shifted, 1)
 
     def forward(self, x: Tensor, mask: Tensor | None, speaker: Tensor | None) -> Tensor:
         """x (batch, channels, n) -> the same, backwards."""
-        first, second = x[:, : self.half], x[:, self.half :]
+        first, second = x[:, : self.shifted], x[:, self.shifted :]
         y = self.wavenet(_masked(self.conv_pre(first), mask), mask, speaker)
         return cat([first, _masked(second - self.conv_post(y), mask)], 1)
 
 
 class WindowAttention(nn.Module):
     """Attention with learnt keys and values of distances within a window (Shaw et al., 2018)."""
+
+    q_proj: nn.Linear
+    k_proj: nn.Linear
+    v_proj: nn.Linear
+    out_proj: nn.Linear
 
     def __init__(self, c: Any) -> None:
         width, self.heads, self.window = c.hidden_size, c.num_attention_heads, c.window_size
@@ -184,7 +198,7 @@ class TextLayer(nn.Module):
         width, taps = c.hidden_size, c.ffn_kernel_size
         self.attention = WindowAttention(c)
         self.layer_norm = nn.LayerNorm(width, eps=c.layer_norm_eps)
-        self.feed_forward = nn.Module()
+        self.feed_forward: Any = nn.Module()
         self.feed_forward.conv_1 = nn.Conv1d(width, c.ffn_dim, taps)
         self.feed_forward.conv_2 = nn.Conv1d(c.ffn_dim, width, taps)
         self.final_layer_norm = nn.LayerNorm(width, eps=c.layer_norm_eps)
@@ -222,14 +236,13 @@ class VitsModel(Voice):
         c = config
         self.config, self.names = c, frozenset(names)
         self.rate, self.step, self.speakers = c.sampling_rate, spec.step, c.num_speakers
-        self.text_encoder = nn.Module()
+        self.text_encoder: Any = nn.Module()
         self.text_encoder.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
-        self.text_encoder.encoder = nn.Module()
-        self.text_encoder.encoder.layers = nn.ModuleList(
-            [TextLayer(c) for _ in range(c.num_hidden_layers)]
-        )
+        encoder: Any = nn.Module()
+        encoder.layers = nn.ModuleList([TextLayer(c) for _ in range(c.num_hidden_layers)])
+        self.text_encoder.encoder = encoder
         self.text_encoder.project = nn.Conv1d(c.hidden_size, 2 * c.flow_size, 1)
-        self.flow = nn.Module()
+        self.flow: Any = nn.Module()
         self.flow.flows = nn.ModuleList([Coupling(c) for _ in range(c.prior_encoder_num_flows)])
         self.decoder = Vocoder(spec)
         drawn = c.use_stochastic_duration_prediction
@@ -293,9 +306,10 @@ class VitsModel(Voice):
         return told
 
     def frames(self, logs: Array, speed: float, mask: Array | None = None) -> Array:
-        """The number of frames of each token, (batch, n) int64, of log durations.
+        """The frames of each token, (batch, n) int64, of the `logs` of durations (batch, n).
 
-        FormatError for numbers of no use, which damaged weights give.
+        speed: how fast, 1 as trained. mask: 0 for tokens that are padding. FormatError for numbers
+        of no use, which damaged weights give.
         """
         seconds = np.exp(logs.astype(np.float32)) * np.float32(1 / speed)
         seconds = seconds if mask is None else seconds * mask
@@ -312,8 +326,13 @@ class VitsModel(Voice):
     def decode(self, said: Said, frames: Array, noise: Tensor | None = None) -> Tensor:
         """Samples (batch, longest) of what is said, by `frames` of each token (batch, n).
 
-        noise: (batch, channels, longest), scaled; None: none.
+        said: of `encode`. noise: (batch, channels, longest), scaled; None: none. ValueError where
+        `frames` has another shape.
         """
+        if frames.shape != tuple(said.means.shape[:2]):
+            raise ValueError(
+                f"vits: frames are {frames.shape}; they must be {said.means.shape[:2]}, as tokens"
+            )
         totals = frames.sum(1)
         longest = int(totals.max())
         rows = np.zeros((len(frames), longest), np.int64)
@@ -346,7 +365,7 @@ class VitsModel(Voice):
 
         attention_mask, speaker: of `encode`. speed: how fast, 1 as trained; default: config.json's
         speaking_rate. noise: scaled noise for durations (batch, 2, n), and what makes that of the
-        spectrogram of its shape (batch, channels, frames).
+        spectrogram of its shape (batch, channels, frames). ValueError as `encode` has it.
         """
         said = self.encode(ids, attention_mask, speaker, noise[0])
         mask = None if attention_mask is None else attention_mask.numpy()
@@ -356,7 +375,11 @@ class VitsModel(Voice):
         return self.decode(said, frames, noise[1](shape) if noise[1] else None)
 
     def speak(self, text: VoiceText, options: Mapping[str, Any], draw: Any) -> Any:
-        """Samples and the number of samples of each token, as a task's run: see `Voice`."""
+        """The samples of `text`, and how many each token has, as `Voice.speak` has it.
+
+        `options` are the task's, `draw` gives normal numbers. ValueError for a speaker that the
+        voice does not have, FormatError where the weights give no speech.
+        """
         c = self.config
         ids = tensor(np.asarray([text.ids], np.int64), device=self.device)
         scales = [

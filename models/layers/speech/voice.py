@@ -50,7 +50,8 @@ class Voice(Model):
     ) -> Generator[Any, Any, tuple[Samples, npt.NDArray[np.int64]]]:
         """The samples of a sentence, and how many of them each token has.
 
-        options: those of the task text-to-speech. draw: normal numbers of a shape. Yields readbacks
-        and is sent their values.
+        `text` is the sentence. options: those of the task text-to-speech. draw: normal numbers of a
+        shape. Yields readbacks and is sent their values. ValueError for an option out of range,
+        FormatError where the weights give no speech.
         """
         raise NotImplementedError

@@ -40,7 +40,8 @@ def cardinal(digits: str) -> str:
         return each_digit(digits)
     if len(digits) <= 3:
         return _below_thousand(int(digits))
-    words, number, place = [], int(digits), 0
+    words: list[str] = []
+    number, place = int(digits), 0
     while number:
         number, rest = divmod(number, 1000)
         if rest:

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from rushlight.core.backends import Generator
+from rushlight.core.ops.random import randn
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.models.layers.speech.voice import Samples, Voice, VoiceText
 from rushlight.models.speech.speaking.tokens import Reading
@@ -31,10 +33,10 @@ def speech(model: Voice, text: str, options: Mapping[str, Any]) -> Run:
             f"text-to-speech: the text has {len(text)} characters; at most {_MOST_TEXT}"
         )
     reading = Reading(options["lexicon"] or {}, options["phonemizer"])
-    random = np.random.default_rng(options["seed"])
+    generator = Generator(options["seed"])
 
-    def draw(shape: tuple[int, ...]) -> Samples:
-        return random.standard_normal(shape, np.float32)
+    def draw(shape: tuple[int, ...]) -> Samples:  # on cpu, so that every device has the same
+        return np.asarray(randn(shape, generator=generator).numpy(), np.float32)
 
     audio: list[Samples] = []
     words: list[dict[str, Any]] = []

@@ -292,8 +292,10 @@ def tokens_of(
     own = small_json(files, "tokenizer_config.json")
     between = None if own.get("add_blank") is False else 0
     if own.get("phonemize", True) is not False:
-        pads = () if between is None else (between,)
-        ids = {symbol: (number,) for symbol, number in vocabulary.items()}
+        pads: tuple[int, ...] = () if between is None else (between,)
+        ids: dict[str, tuple[int, ...]] = {
+            symbol: (number,) for symbol, number in vocabulary.items()
+        }
         ids |= {_PAD: pads, _BEGIN: (), _END: ()}
         return Phonemes(ids, "en", "en-us", text), kept
     return Characters(vocabulary, own, between), kept

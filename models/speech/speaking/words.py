@@ -99,13 +99,13 @@ def parts(text: str, start: int, end: int) -> Iterator[Spoken]:
             yield Spoken("phonemes", raw[1].strip(), place, raw.end())
             place = raw.end()
         elif (number := _number(text, place, end)) is not None:
-            stop, words = number
-            yield from (Spoken("word", word, place, stop) for word in words.split())
+            stop, said = number
+            yield from (Spoken("word", name, place, stop) for name in said.split())
             place = stop
         elif (short := _SHORT.match(text, place, end)) and _is_short(text, short, end):
-            words = spelled.ABBREVIATIONS.get(short[0][:-1].lower())
-            for word in words.split() if words else short[0].lower().replace(".", " ").split():
-                yield Spoken("word", word, place, short.end())
+            known = spelled.ABBREVIATIONS.get(short[0][:-1].lower())
+            for name in (known or short[0].lower().replace(".", " ")).split():
+                yield Spoken("word", name, place, short.end())
             place = short.end()
             if not text[place:end].strip(" \"'”’)"):  # it ends the sentence, too
                 yield Spoken("mark", ".", place - 1, place)

@@ -11,9 +11,9 @@ import * as reading from "./reading.js";
 import { Sound } from "./sound.js";
 
 const MOST = 200_000; // characters of a text
-const SAMPLE = `A rushlight is a candle made of a rush and a little fat. It was a light that anybody \
-could afford: in 1790, a pound of them cost 3 pence. It burns for half an hour. Then the room is \
-dark again.`;
+const SAMPLE = `A rushlight is a candle made of a rush and a little fat. It was a light that \
+anybody could afford: in 1790, a pound of them cost 3 pence. It burns for half an hour. Then the \
+room is dark again.`;
 
 const text = pick("text", HTMLTextAreaElement);
 const speed = pick("speed", HTMLInputElement);
@@ -87,9 +87,10 @@ function speak() {
         }
       });
       const seconds = (performance.now() - began) / 1000;
+      const times = (sound.length / seconds).toFixed(1);
       byId("says").textContent =
         `${sound.length.toFixed(1)} s of speech in ${duration(seconds)}, ` +
-        `${(sound.length / seconds).toFixed(1)} times real time; first sound after ${duration(first)}`;
+        `${times} times real time; first sound after ${duration(first)}`;
       document.documentElement.dataset.spoken = said;
     } finally {
       sound.end();
@@ -165,7 +166,7 @@ const clicks = {
   go: begin,
   sample: () => replaceText(SAMPLE, "rushlight"),
   play: () => (sound.playing ? sound.pause() : sound.play()),
-  save: () => save(`${fileName}.wav`, "audio/wav", sound.wav()),
+  save: () => save(`${fileName}.wav`, "audio/wav", new Blob([sound.wav()])),
 };
 for (const [id, act] of Object.entries(clicks)) byId(id).addEventListener("click", () => act());
 text.addEventListener("input", () => (work.inProgress = text.value.trim() !== ""));

@@ -215,7 +215,7 @@ def test_speech_comes_sentence_by_sentence() -> None:
     assert times == sorted(times) and times[-1] <= len(result["audio"]) / 8000
     assert np.array_equal(pipe(text)["audio"], result["audio"])
     assert not np.array_equal(pipe(text, seed=1)["audio"][:9], result["audio"][:9])
-    still = {"noise_scale": 0.0, "noise_scale_duration": 0.0}
+    still: Any = {"noise_scale": 0.0, "noise_scale_duration": 0.0}
     assert len(pipe(text, speed=0.5, **still)["audio"]) > len(pipe(text, **still)["audio"])
     with pytest.raises(ValueError, match="speaker is 3; the voice has speakers 0 to 2"):
         pipe(text, speaker=3)
