@@ -1,7 +1,7 @@
 # Rushlight: `make demo` shows it, `make test` checks it. No target needs root.
 
 MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en whisper-tiny.en \
-    silero-vad u2netp mobilenet-v2 dinov2-small yolov3-tiny pp-ocr-v4
+    silero-vad piper-joe u2netp mobilenet-v2 dinov2-small yolov3-tiny pp-ocr-v4
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
@@ -102,7 +102,7 @@ BENCH_WEB = "transfers tab" "replay tab" "eager tab" "ops tab" "minilm tab" "smo
 BENCH_NATIVE = "transfers native" "replay native" "smollm2 native" "minilm native" "ops native" \
     "gpu" "host_time native" "host_time webgpu_native" "block_kinds --devices cpu,webgpu" \
     "blocks native" "matmul_native" "matmul_cpu native" "smollm2_cpu native" "eager native" "small_steps" \
-    "speech_accuracy" "reranking native" "silero" "smollm2_webgpu native" "cache_types" \
+    "speech_accuracy" "speech_out" "reranking native" "silero" "smollm2_webgpu native" "cache_types" \
     "translation" "speech native" "vision" "pictures" "ocr" "onnx_files" "training" "minilm_cpu native" "quality" "billion native"
 BENCH = failed=""; began=$$(date +%s); for benchmark in $(1); do \
         set -- $$benchmark; name=$$1; shift; echo "== benchmarks/$$name.py $$*"; \

@@ -16,6 +16,7 @@ from rushlight.cli import show
 from rushlight.cli.commands import Json, Model, check_device, fetched
 from rushlight.cli.listen import listen
 from rushlight.cli.sounds import flags_of, heard
+from rushlight.cli.speak import FLAGS, Voice, speak
 from rushlight.cli.talk import talk
 
 if TYPE_CHECKING:
@@ -89,8 +90,11 @@ def _command(task: Task) -> Callable[..., None]:
         **_option_flags(task.options, defaults),
         **(_FORMS if any(option.kind == "format" for option in task.options) else {}),
     }
-    talks = task.input.kind == "messages"
-    if not talks and task.input.kind not in ("audio", "recordings"):
+    talks, speaks = task.input.kind == "messages", task.name == "text-to-speech"
+    if speaks:
+        flags |= {"model": (Voice, task.command.model), **FLAGS}
+        del flags["adapter"]
+    elif not talks and task.input.kind not in ("audio", "recordings"):
         flags["as_json"] = (Json, False)
 
     def run(**given: Any) -> None:
@@ -106,6 +110,8 @@ def _command(task: Task) -> Callable[..., None]:
         if talks:
             pipe, _ = _ready(task, given, options)
             talk(pipe, given["model"], given["system"], given["image"] or [])
+        elif speaks:
+            speak(given, lambda: _ready(task, given, options)[0])
         elif task.command is not None and task.command.result != "transcript":
             heard(task, given, lambda: _ready(task, given, options)[0])
         elif task.input.kind == "audio":

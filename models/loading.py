@@ -36,7 +36,7 @@ Progress = Callable[[int, int | None], None]
 Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | None]
 
 # Families whose inputs are numbers, which have a dtype of their own.
-_SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision)\.")
+_SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision|voices)\.")
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 

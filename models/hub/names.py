@@ -89,11 +89,15 @@ class WheelSource:
 
 @dataclass(frozen=True)
 class MadeSource:
-    """Files that the module `by` makes here of those of a wheel; `parts` not among them go."""
+    """Files that the module `by` makes here of those of a wheel; `parts` not among them go.
+
+    also: another wheel with more of them.
+    """
 
     parts: WheelSource
     by: str
     files: Files
+    also: WheelSource | None = None
 
     @property
     def title(self) -> str:
@@ -105,9 +109,13 @@ class MadeSource:
             if all(is_there(folder / n, sha256) for n, (_, sha256) in self.files.items()):
                 return ""
             url = self.parts.fetch(work, progress)
+            fetched = dict(self.parts.files)
+            if self.also is not None:
+                self.also.fetch(work, progress)
+                fetched |= self.also.files
             log.info("%s: making %s", self.title, ", ".join(self.files))
             maker = import_module(f"rushlight.models.hub.{self.by}")
-            maker.convert({name: work / name for name in (*self.parts.files, *self.files)})
+            maker.convert({name: work / name for name in (*fetched, *self.files)})
             for name, (_, sha256) in self.files.items():
                 check(work / name, ("sha256", sha256), str(work / name))
                 (work / name).replace(folder / name)
@@ -127,14 +135,27 @@ def _read_models() -> dict[str, tuple[ModelSource, ...]]:
     return models
 
 
-def _source(files: list[Any], by: str = "", parts: Sequence[Any] = (), **wheel: Any) -> ModelSource:
-    listed, fetched = (
-        {path: (size, sha256) for path, size, sha256, *_ in rows}
-        for rows in (files, parts or files)
+def _source(
+    files: list[Any],
+    by: str = "",
+    parts: Sequence[Any] = (),
+    also: Mapping[str, Any] | None = None,
+    **wheel: Any,
+) -> ModelSource:
+    listed = _listed(files)
+    source = _wheel(parts or files, **wheel)
+    return (
+        MadeSource(source, by, listed, None if also is None else _wheel(**also)) if by else source
     )
+
+
+def _wheel(files: Sequence[Any], **wheel: Any) -> WheelSource:
     members = {path: member[0] for path, _, _, *member in files if member}
-    source = WheelSource(files=fetched, members=members, **wheel)
-    return MadeSource(source, by, listed) if by else source
+    return WheelSource(files=_listed(files), members=members, **wheel)
+
+
+def _listed(rows: Sequence[Any]) -> dict[str, tuple[int, str]]:
+    return {path: (size, sha256) for path, size, sha256, *_ in rows}
 
 
 MODELS = _read_models()

@@ -17,6 +17,7 @@ from rushlight.core.io.weights.source import is_address
 from rushlight.core.onnx import OnnxModule
 from rushlight.models.families import families
 from rushlight.models.find_config import require_config
+from rushlight.models.layers.speech.piper import voice_at
 from rushlight.models.model import Model
 from rushlight.models.onnx.files import FOLDER, SUFFIXES, Asked, OnnxFiles, custom_of, find_files
 from rushlight.models.onnx.graph import GraphConfig, config_of, names_in, names_out
@@ -70,6 +71,8 @@ def of_onnx(
         return None
     asked = dtype if meant else None
     place = resolve(str(path_or_name), progress=progress, onnx=selected(asked), only_onnx=meant)
+    if not meant and voice_at(place) is not None:
+        return None
     if place.suffix == ".onnx" and place.is_file():
         folder, found = custom_graph(place)
         files = SmallFiles(folder)

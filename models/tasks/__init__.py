@@ -5,8 +5,8 @@ worker and its client all use that record.
 """
 
 from rushlight.models.tasks.pipeline import Pipeline, pipeline
-from rushlight.models.tasks.record import Command, Input, Option, Progress, Run, Task
+from rushlight.models.tasks.record import Command, Input, Option, Piece, Progress, Run, Task
 from rushlight.models.tasks.registry import check_served, find, first_task, served, tasks
 
-__all__ = ["Command", "Input", "Option", "Pipeline", "Progress", "Run", "Task", "check_served",
-           "find", "first_task", "pipeline", "served", "tasks"]  # fmt: skip
+__all__ = ["Command", "Input", "Option", "Piece", "Pipeline", "Progress", "Run", "Task",
+           "check_served", "find", "first_task", "pipeline", "served", "tasks"]  # fmt: skip

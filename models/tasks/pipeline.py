@@ -9,10 +9,9 @@ from typing import Any
 from rushlight.core.backends import Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
-from rushlight.models.generation.steps import Token
 from rushlight.models.loading import load
 from rushlight.models.model import Model
-from rushlight.models.tasks.record import Progress, Run, Task
+from rushlight.models.tasks.record import Piece, Progress, Run, Task
 from rushlight.models.tasks.registry import check_served, find, first_task
 
 # progress(done, total)
@@ -48,24 +47,31 @@ class Pipeline:
         result = self.run(given, options, part=preview, progress=progress)
         return result.text if self.task.output == "text" else result
 
-    def stream(self, given: Any, **options: Any) -> Iterator[str]:
-        """The text of the result, piece by piece; ValueError if the task does not stream."""
+    def stream(self, given: Any, **options: Any) -> Iterator[Any]:
+        """The text of the result, piece by piece; ValueError if the task does not stream.
+
+        Of a task whose result is no text, values: sentences of speech.
+        """
         if not self.task.streams:
             raise ValueError(f"{self.task.name} does not stream; call the pipeline")
         steps = self.begin(given, options)
-        return (token.text for token in parts(steps) if token.text)
+        return (
+            part.value if isinstance(part, Piece) else part.text
+            for part in parts(steps)
+            if isinstance(part, Piece) or part.text
+        )
 
     def run(
         self,
         given: Any,
         options: Mapping[str, Any],
         *,
-        part: Callable[[Token], object] | None = None,
+        part: Callable[[Any], object] | None = None,
         progress: Tell | None = None,
     ) -> Any:
         """The full result of a call; for a text it is a record with more than the text.
 
-        part(token) is called for each streamed token.
+        part(token) is called for each streamed token or piece.
         """
         steps = parts(self.begin(given, options), progress)
         try:
@@ -122,8 +128,8 @@ def pipeline(
     return Pipeline(check_served(loaded, task or first_task(loaded)), loaded, defaults)
 
 
-def parts(steps: Run, progress: Tell | None = None) -> Generator[Token, None, Any]:
-    """The tokens of a run, with blocking readbacks; returns the run's result."""
+def parts(steps: Run, progress: Tell | None = None) -> Generator[Any, None, Any]:
+    """The tokens or pieces of a run, with blocking readbacks; returns the run's result."""
     sent = None
     try:
         while True:

@@ -10,7 +10,8 @@ from typing import Any
 
 from rushlight.models.tasks.kinds import KINDS
 
-# A run yields progress, tokens, and readbacks whose values it is sent. It returns the result.
+# A run yields progress, tokens or pieces, and readbacks whose values it is sent. It returns the
+# result.
 Run = Generator[Any, Any, Any]
 NONE: Mapping[str, Any] = {}
 
@@ -22,6 +23,13 @@ class Progress:
     stage: str
     done: int
     total: int
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of the result of a run that streams values, such as a sentence of speech."""
+
+    value: Mapping[str, Any]
 
 
 @dataclass(frozen=True)
@@ -100,9 +108,10 @@ class Task:
     option, checked. watched: the caller checks for a stop or shows progress between steps, so steps
     should be short. output: "vectors" (a tensor with a row per text), "text" (a dataclass with a
     field `text`) or "value" (JSON). streams: whether a run yields tokens whose texts make up the
-    result's text. spans(given): the texts in which `start` and `end` of the result count code
-    points, if it has those; a page is given UTF-16 units. refuse(options) raises for values out of
-    range. builds_on: a family that serves one of these tasks serves this one too.
+    result's text, or pieces of the result. spans(given): the texts in which `start` and `end` of
+    the result count code points, if it has those; a page is given UTF-16 units. refuse(options)
+    raises for values out of range. builds_on: a family that serves one of these tasks serves this
+    one too.
     follows(model): the names of the options that a model follows, if not every model follows all.
     gathers: the option, an object, into which options of other names go. samples: inputs with
     options for tuning a device.

@@ -76,7 +76,7 @@ def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     modules = {module for kind, module in families().items() if kind in rows}
     # Images, pictures with texts, time series, sounds and voice activity have tables of their own.
     room = "rushlight.models.families."
-    others = ("vision", "series", "multimodal", "sound")
+    others = ("vision", "series", "multimodal", "sound", "voices")
     elsewhere = (*(f"{room}{name}." for name in others), ELSEWHERE)
     wanted = {m for m in families().values() if not m.startswith(elsewhere)}
     assert modules == wanted, "python tools/new_family.py MODEL_TYPE writes a family's row"

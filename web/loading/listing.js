@@ -33,6 +33,7 @@ export const SMALL_FILES = [
   "open_clip_config.json",
   "chat_template.jinja",
   "chat_template.json",
+  "lexicon.txt",
 ];
 // Other templates by name, which a listing tells of.
 const TEMPLATES = /^additional_chat_templates\/[^/]+\.jinja$/;

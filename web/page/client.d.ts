@@ -403,7 +403,7 @@ export interface TaskInfo {
   input: { name: string; description: string; schema: object };
   options: { type: "object"; properties: Record<string, object>; additionalProperties: false };
   output: "vectors" | "text" | "value";
-  /** Whether a pipeline's `stream` gives its text piece by piece. */
+  /** Whether a pipeline's `stream` gives its text, or its speech, piece by piece. */
   streams: boolean;
 }
 
@@ -543,6 +543,20 @@ export interface Tasks {
     };
     output: { corpusId: number; score: number; text?: string }[];
   };
+  "text-to-speech": {
+    input: string;
+    options: CallOptions & {
+      speed?: number;
+      speaker?: number;
+      lexicon?: Record<string, unknown>;
+      phonemizer?: "auto" | "espeak" | "lexicon";
+      noiseScale?: number;
+      noiseScaleDuration?: number;
+      seed?: number;
+    };
+    output: Speech & { phonemes: string[] };
+    piece: Speech & { phonemes: string; start: number; end: number };
+  };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
 }
 
@@ -558,14 +572,28 @@ export interface CodedSound {
   duration: number;
 }
 
+/** What a text sounds like; streamed, a sentence of it, whose times are those of the whole. */
+export interface Speech {
+  /** Samples in [-1, 1]. */
+  audio: Float32Array<ArrayBuffer>;
+  samplingRate: number;
+  /** start, end: seconds. from, to: the word is `text.slice(from, to)`. */
+  words: { word: string; start: number; end: number; from: number; to: number }[];
+  /** In the IPA: of a sentence, or of each. */
+  phonemes: string | string[];
+}
+
 /** One vector for one text, a list of vectors for a list of texts. */
 export type Vectors = Float32Array | Float32Array[];
 
 /** A task of a model: `await pipe(input)`, or `for await (... of pipe.stream(input))` for pieces of
- *  text. `pipe.model.dispose()` frees the model's memory. */
+ *  text, or of speech. `pipe.model.dispose()` frees the model's memory. */
 export interface Pipeline<T extends { input: any; options: any; output: any }> {
   (input: T["input"], options?: T["options"]): Promise<T["output"]>;
-  stream(input: T["input"], options?: T["options"]): AsyncGenerator<string, void, void>;
+  stream(
+    input: T["input"],
+    options?: T["options"],
+  ): AsyncGenerator<T extends { piece: infer P } ? P : string, void, void>;
   readonly task: TaskInfo;
   readonly model: Model;
 }

@@ -1,4 +1,4 @@
-// tasks.js: runs tasks in the worker, for a result or for text piece by piece.
+// tasks.js: runs tasks in the worker, for a result or for text or values piece by piece.
 
 /**
  * @typedef {import("./client.d.ts").GeneratedToken} GeneratedToken
@@ -20,17 +20,17 @@ export function run(link, id, task, input, { signal, onProgress, onToken, onDone
 }
 
 /**
- * Runs a task and yields its text piece by piece. Leaving the loop, `return()` and the signal stop
- * the worker within one token.
+ * Runs a task and yields its text piece by piece, or the values that it is made of. Leaving the
+ * loop, `return()` and the signal stop the worker within one token.
  * @param {Link} link @param {number} id  the model's number
  * @param {string} task @param {unknown} input
  * @param {Listeners & Record<string, unknown>} [options]
- * @returns {AsyncGenerator<string, void, void>}
+ * @returns {AsyncGenerator<any, void, void>}
  */
 export async function* stream(link, id, task, input, options = {}) {
   const { signal, onToken, onProgress, onDone } = options;
   const control = new AbortController();
-  /** @type {Row[]} */
+  /** @type {(Row | { value: unknown })[]} */
   const rows = [];
   let wake = () => {};
   let ended = false;
@@ -39,6 +39,7 @@ export async function* stream(link, id, task, input, options = {}) {
     signal: signal ? AbortSignal.any([signal, control.signal]) : control.signal,
     onProgress: (message) => {
       if (message.stage === "token") rows.push(message.token);
+      else if (message.stage === "piece") rows.push({ value: message.piece });
       else onProgress?.(message);
       wake();
     },
@@ -55,13 +56,20 @@ export async function* stream(link, id, task, input, options = {}) {
         await new Promise((resolve) => (wake = () => resolve(undefined)));
         continue;
       }
-      const [token, text, logprob, ...likely] = rows[next++];
+      const row = rows[next++];
+      if (!Array.isArray(row)) {
+        yield row.value;
+        continue;
+      }
+      const [token, text, logprob, ...likely] = row;
       onToken?.({ id: token, text, logprob, ...(likely.length && { top: pairs(likely) }) });
       if (text) yield text;
     }
     // Every report arrived before the result.
     const { promptIds, ids, text, linear, ...more } = await answer;
-    onDone?.({ promptTokens: promptIds.length, generatedTokens: ids.flat().length, ...more });
+    const generatedTokens = ids?.flat().length;
+    if (ids) onDone?.({ promptTokens: promptIds.length, generatedTokens, ...more });
+    else onDone?.(more);
   } finally {
     control.abort(); // the consumer left the loop: stop the worker
   }

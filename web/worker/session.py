@@ -35,7 +35,7 @@ from rushlight.models import Model
 from rushlight.models.generation.chatting import divided
 from rushlight.models.loading import from_builder
 from rushlight.models.model import runs_in_software
-from rushlight.models.tasks import Pipeline, Progress, Run, check_served, find, served
+from rushlight.models.tasks import Piece, Pipeline, Progress, Run, check_served, find, served
 from rushlight.models.tasks import tasks as all_tasks
 from rushlight.models.tasks.record import camel
 from rushlight.web.loading.download import Builder
@@ -201,8 +201,9 @@ async def run(
     """Run a task; returns a value and None, or the shape and the numbers of a tensor.
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) a token; where
-    the likeliest tokens are told, their ids and logprobs follow. `breathe` runs between two steps.
-    If it returns True, this raises asyncio.CancelledError.
+    the likeliest tokens are told, their ids and logprobs follow; report("piece", value) a part of
+    the result. `breathe` runs between two steps. If it returns True, this raises
+    asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.
@@ -211,7 +212,8 @@ async def run(
     if name in ("chat", "image-text-to-text") or (chosen or {}).get("template"):
         await prepare(pipe.model)
     steps = pipe.begin(given_of(given), chosen, watched=True, page=True)
-    result = await _driven(pipe.model, steps, breathe, report)
+    text = given if isinstance(given, str) else ""
+    result = await _driven(pipe.model, steps, breathe, report, text)
     if isinstance(result, rl.Tensor):
         numbers = np.ascontiguousarray(await result.numpy_async(), np.float32)
         return list(numbers.shape), numbers.reshape(-1)
@@ -232,15 +234,32 @@ def in_units(found: Any, texts: Any) -> None:
             result |= {name: int(units[result[name]]) for name in ("start", "end")}
 
 
-async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[..., None]) -> Any:
-    """Run the steps of a task, and check for a stop between them; returns the result."""
+def _spoken(value: Any, text: str) -> Any:
+    """A piece or a result with the places of its words in UTF-16 units of a page's text."""
+    if not text or max(text) <= "\uffff" or not isinstance(value, dict) or "words" not in value:
+        return value
+    units = np.cumsum([0, *(1 + (char > "\uffff") for char in text)])
+    words = [
+        {**word, **{name: int(units[word[name]]) for name in ("from", "to") if name in word}}
+        for word in value["words"]
+    ]
+    return {**value, "words": words}
+
+
+async def _driven(
+    model: Model, steps: Run, breathe: Breathe, report: Callable[..., None], text: str = ""
+) -> Any:
+    """Run the steps of a task, and check for a stop between them; returns the result.
+
+    text: what was asked to be spoken.
+    """
     sent = None
     with closing(steps):
         while True:
             try:
                 item = steps.send(sent)
             except StopIteration as finished:
-                return finished.value
+                return _spoken(finished.value, text)
             sent = None
             if isinstance(item, Readback):
                 sent = await item
@@ -248,6 +267,8 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
             if isinstance(item, Progress):
                 await model.device.synchronize_async()
                 report(item.stage, item.done, item.total)
+            elif isinstance(item, Piece):
+                report("piece", _camel(_spoken(dict(item.value), text)))
             else:
                 likely = [number for pair in item.top for number in pair]
                 report("token", item.id, item.text, item.logprob, *likely)

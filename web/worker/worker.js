@@ -284,6 +284,7 @@ const api = {
       const { session } = ready();
       const tell = (/** @type {string} */ stage, /** @type {any[]} */ ...facts) => {
         if (stage === "token") report({ stage, token: facts });
+        else if (stage === "piece") report({ stage, piece: plain(facts[0]) });
         else report({ stage, done: facts[0], total: facts[1] });
       };
       const pause = pauseFor(signal);

@@ -1,0 +1,1 @@
+"""Families that speak: texts, or the sounds that they are made of, to samples."""

@@ -1,0 +1,1 @@
+"""Text made into what voices speak: sentences, words, sounds and tokens."""

@@ -1,0 +1,100 @@
+"""Models that speak: transformers' samples, names, saved folders, and errors in words."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import rushlight as rl
+from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
+from rushlight.models.families import family_of
+
+HERE = Path(__file__).parent
+DATA = HERE / "data" / "voices"
+spec = importlib.util.spec_from_file_location("rushlight_tests_voices", HERE / "voices.py")
+assert spec is not None and spec.loader is not None
+table: Any = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(table)
+
+
+def metadata(row: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
+    """config.json, and the checkpoint's names and shapes."""
+    found = open_tables(DATA / f"{row}.safetensors")[0][1].metadata
+    return json.loads(found["config"]), json.loads(found["names"])
+
+
+def model(row: str, device: Any = "cpu", **changes: Any) -> Any:
+    """The model of a row of the table."""
+    config, names = metadata(row)
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    files = {"config.json": json.dumps(config | changes).encode()}
+    return rl.models.assemble(files, tensors, device=device)
+
+
+def spoken(m: Any, mask: Any = None) -> Any:
+    """Samples of the table's texts, with its noise."""
+    c, ids = m.config, table.ids_of(m.config.vocab_size)
+
+    def noise(shape: tuple[int, ...], scale: float) -> Any:
+        return rl.tensor(table.noise_of(shape) * np.float32(scale), device=m.device)
+
+    first = noise((len(ids), 2, ids.shape[1]), c.noise_scale_duration)
+    with rl.no_grad():
+        out = m(
+            rl.tensor(ids, device=m.device),
+            None if mask is None else rl.tensor(mask, device=m.device),
+            1 if c.num_speakers > 1 else None,
+            noise=(first, lambda shape: noise(shape, c.noise_scale)),
+        )
+    return out.numpy()
+
+
+@pytest.mark.parametrize("voice", [row for row in table.ROWS if row.startswith("vits")])
+def test_vits_speaks_as_transformers_does(voice: str, device: Any) -> None:
+    m, golden = model(voice, device), load_safetensors(DATA / f"{voice}.safetensors")
+    assert m.tasks == ("text-to-speech",)
+    close = 1e-4 if str(device) == "cpu" else 1e-3
+    for out, name in ((spoken(m), "out"), (spoken(m, table.mask_of()), "padded")):
+        wanted = golden[name].numpy()
+        assert out.shape == wanted.shape
+        np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("voice", list(table.ROWS))
+def test_keys_are_decided_and_goldens_are_small(voice: str) -> None:
+    kind = metadata(voice)[0]["model_type"]
+    assert not family_of(kind, "model_type").unread_keys(kind)
+    assert (DATA / f"{voice}.safetensors").stat().st_size <= 30 << 10
+
+
+def test_what_is_saved_speaks_the_same(tmp_path: Path) -> None:
+    m = model("vits")
+    m.save_pretrained(tmp_path / "voice")
+    again = rl.models.load(tmp_path / "voice")
+    assert np.array_equal(spoken(again), spoken(m))
+
+
+def test_wrong_values_are_named() -> None:
+    for changes, words in (
+        ({"window_size": 0}, "window_size is 0"),
+        ({"flow_size": 9}, "flow_size is 9"),
+        ({"speaking_rate": 0.0}, "speaking_rate is 0"),
+        ({"hidden_act": "wavy"}, "hidden_act"),
+        ({"upsample_rates": [3]}, "do not fit"),
+        ({"resblock_kernel_sizes": [2, 4]}, "must be odd"),
+        ({"num_attention_heads": 5}, "not a multiple"),
+    ):
+        with pytest.raises(FormatError, match=words):
+            model("vits", **changes)
+    m = model("vits")
+    ids = rl.tensor(table.ids_of(19))
+    with pytest.raises(ValueError, match="speakers 0 to 2"):
+        m(ids, speaker=3)
+    with pytest.raises(ValueError, match=r"must be \(batch, n\)"):
+        m(ids[0])
