@@ -274,7 +274,8 @@ class Trainer:
 
     def _batches(self, train: Any) -> Iterator[Any]:
         """The batches of an epoch from `position` on, drawn as those of the whole epoch."""
-        if hasattr(sampler := getattr(train, "sampler", None), "set_epoch"):
+        sampler: Any = getattr(train, "sampler", None)
+        if hasattr(sampler, "set_epoch"):
             sampler.set_epoch(self.epoch)
         generator = getattr(train, "generator", None)
         now = numbers_of(generator)

@@ -21,10 +21,10 @@ from rushlight.core.basis.dtype import int64
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
-from rushlight.models.generation import followed
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_rows import copy_row, has_states, vacate
 from rushlight.models.generation.device_sampling import DeviceSampler
+from rushlight.models.generation.followed import banned
 from rushlight.models.generation.generate import CausalLM
 from rushlight.models.generation.pictures import PicturePrompt
 from rushlight.models.generation.sampling import Options
@@ -63,8 +63,7 @@ def can_join(model: CausalLM, ids: Sequence[int], options: Mapping[str, Any]) ->
 def _forbids(model: CausalLM, options: Mapping[str, Any]) -> bool:
     """Whether the checkpoint asks for rules that need a mask or the host before each token."""
     chosen = model.followed.options(options)
-    banned = getattr(followed, "banned", lambda _: model.followed.bans)
-    return bool(banned(chosen)) or bool(getattr(chosen, "on_host", False))
+    return bool(banned(chosen)) or chosen.on_host
 
 
 class Row:

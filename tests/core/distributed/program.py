@@ -22,7 +22,8 @@ def collectives(device: str) -> Any:
     rank, size = dist.get_rank(), dist.get_world_size()
 
     def own(*values: float, dtype: str = "float32") -> rl.Tensor:
-        return rl.tensor(values, dtype=getattr(rl, dtype), device=device) + rank
+        tensor: rl.Tensor = rl.tensor(values, dtype=getattr(rl, dtype), device=device) + rank
+        return tensor
 
     found: dict[str, Any] = {"rank": rank, "size": size, "backend": dist.get_backend()}
     for name in ("SUM", "AVG", "PRODUCT", "MIN", "MAX"):
@@ -40,7 +41,7 @@ def collectives(device: str) -> Any:
     x = own(3.0)
     dist.reduce(x, dst=1)
     found["reduce"] = x.tolist()
-    rows = [rl.zeros(2, device=device) for _ in range(size)]
+    rows: Any = [rl.zeros(2, device=device) for _ in range(size)]
     dist.all_gather(rows, own(7.0, 8.0))
     found["all_gather"] = [row.tolist() for row in rows]
     flat = rl.zeros(2 * size, device=device)
@@ -85,12 +86,13 @@ def collectives(device: str) -> Any:
         assert alone == dist.GroupMember.NON_GROUP_MEMBER
     dist.barrier()
     errors = []
-    for call in (
+    calls: tuple[Any, ...] = (
         lambda: dist.broadcast(x, src=9),
         lambda: dist.all_reduce(x, dist.ReduceOp.PREMUL_SUM),
         lambda: dist.init_process_group(),
         lambda: dist.all_gather([x], x),
-    ):
+    )
+    for call in calls:
         try:
             call()
         except ValueError as error:
@@ -142,7 +144,7 @@ def wrapped() -> Any:
     grads = [p.grad.tolist() for p in model.parameters() if p.grad is not None]
     whole = rl.autograd.grad(2 * loss(model(x), y), list(model.parameters()))
     exact = [grad.tolist() for grad in whole]
-    branches = Branches()
+    branches: Any = Branches()
     unused = nn.parallel.DistributedDataParallel(branches, find_unused_parameters=True)
     unused(x[rank::size], second=False).sum().backward()
     zero = float(branches.second.weight.grad.abs().max())
@@ -183,7 +185,12 @@ def failing() -> Any:
     return None
 
 
-CHECKS = {"collectives": collectives, "wrapped": wrapped, "trained": trained, "failing": failing}
+CHECKS: dict[str, Any] = {
+    "collectives": collectives,
+    "wrapped": wrapped,
+    "trained": trained,
+    "failing": failing,
+}
 
 if __name__ == "__main__":
     check, *arguments = sys.argv[1:]
