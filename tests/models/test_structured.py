@@ -352,19 +352,25 @@ def test_forced_calls_parse_and_fit(engine: str, style: str) -> None:
 
 
 def _cut_everywhere(text: str) -> None:
+    """And with a letter changed."""
     from rushlight.models.generation.answers import AnswerReader
 
-    for end in range(0, len(text), max(1, len(text) // 40)):
-        once = answer_parts(text[:end], tools=TOOLS)
+    draw = np.random.default_rng(len(text))
+    cuts = [text[:end] for end in range(0, len(text), max(1, len(text) // 30))]
+    for _ in range(10):
+        place = int(draw.integers(len(text)))
+        cuts.append(text[:place] + "}\"<>[a{"[int(draw.integers(7))] + text[place + 1 :])
+    for said in cuts:
+        once = answer_parts(said, tools=TOOLS)
         reader = AnswerReader(TOOLS)
         content, found = "", []
-        for piece in (*text[:end], None):
+        for piece in (*said, None):
             delta = reader.finish() if piece is None else reader.feed(piece)
             content = delta.content if delta.restart else content + delta.content
             found = [] if delta.restart else found
             found += delta.tool_calls
         assert (content, found) == (once.content, once.tool_calls)
-        assert once.content or once.tool_calls or not text[:end].strip(), text[:end]
+        assert once.content or once.tool_calls or not said.strip(), said
 
 
 def test_tools_and_choices_are_checked() -> None:
