@@ -67,8 +67,8 @@ def _schema(draw: random.Random, depth: int) -> dict[str, Any]:
     first, second = _object(draw, depth + 2), _object(draw, depth + 2)
     for part in (first, second):
         part.pop("additionalProperties", None)
-    rows = dict.fromkeys(second["properties"].keys() & first["properties"].keys())
-    second["properties"] = {k: v for k, v in second["properties"].items() if k not in rows}
+    common = second["properties"].keys() & first["properties"].keys()
+    second["properties"] = {k: v for k, v in second["properties"].items() if k not in common}
     second["required"] = [n for n in second["required"] if n in second["properties"]]
     return {"allOf": [first, second]}
 

@@ -487,7 +487,7 @@ def test_the_form_begins_where_reasoning_ends(
     model = thinking_model()
     drawn = module("drawn_schemas").drawn
     whole, thoughts = 0, 0
-    for seed in range(16):
+    for seed in range(12):
         schema = drawn(seed)
         ids: list[int] = []
         row = None
@@ -501,7 +501,7 @@ def test_the_form_begins_where_reasoning_ends(
             whole += 1
             content = json.loads(parts.content)
             jsonschema.Draft202012Validator(schema).validate(content)
-    assert whole >= 8
+    assert whole >= 6
     assert bool(thoughts) is (thinks is not False)
 
 
