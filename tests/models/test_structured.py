@@ -359,17 +359,18 @@ def _cut_everywhere(text: str) -> None:
     cuts = [text[:end] for end in range(0, len(text), max(1, len(text) // 30))]
     for _ in range(10):
         place = int(draw.integers(len(text)))
-        cuts.append(text[:place] + "}\"<>[a{"[int(draw.integers(7))] + text[place + 1 :])
+        cuts.append(text[:place] + '}"<>[a{'[int(draw.integers(7))] + text[place + 1 :])
     for said in cuts:
         once = answer_parts(said, tools=TOOLS)
         reader = AnswerReader(TOOLS)
-        content, found = "", []
+        content = ""
+        read: list[Any] = []
         for piece in (*said, None):
             delta = reader.finish() if piece is None else reader.feed(piece)
             content = delta.content if delta.restart else content + delta.content
-            found = [] if delta.restart else found
-            found += delta.tool_calls
-        assert (content, found) == (once.content, once.tool_calls)
+            read = [] if delta.restart else read
+            read += delta.tool_calls
+        assert (content, read) == (once.content, once.tool_calls)
         assert once.content or once.tool_calls or not said.strip(), said
 
 
