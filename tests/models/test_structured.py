@@ -204,6 +204,22 @@ def test_what_cannot_be_followed_is_one_error(engine: str) -> None:
         matcher_of(form, WIDE, engine)
 
 
+@pytest.mark.parametrize("engine", ENGINES)
+def test_damaged_schemas_are_one_error(engine: str) -> None:
+    """Or are followed for some tokens."""
+    damaged = module("drawn_schemas").damaged
+    refused = 0
+    for seed in range(150):
+        try:
+            form = form_of({"type": "json_schema", "schema": damaged(seed)})
+            assert form is not None
+            walk(matcher_of(form, WIDE, engine), WIDE, seed, most=10)
+        except ValueError as error:
+            assert str(error).startswith("response_format: "), seed
+            refused += 1
+    assert 20 < refused < 150
+
+
 def test_what_is_asked_for_is_checked() -> None:
     assert form_of(None) is None and form_of({"type": "text"}) is None
     plain = {"type": "object", "properties": {}}
