@@ -133,7 +133,22 @@ def _leaf(draw: random.Random) -> dict[str, Any]:
     return {"type": kind}
 
 
-_JUNK = (3, -1, "x", None, True, [], {}, [3], {"a": 3}, "#/$defs/x", [[]], 0.5, "(", 10**30)
+_JUNK: tuple[Any, ...] = (
+    3,
+    -1,
+    "x",
+    None,
+    True,
+    [],
+    {},
+    [3],
+    {"a": 3},
+    "#/$defs/x",
+    [[]],
+    0.5,
+    "(",
+    10**30,
+)
 _KEYWORDS = (
     "properties required items prefixItems enum const minItems maxItems minLength maxLength "
     "pattern minimum maximum exclusiveMinimum anyOf allOf oneOf $ref $defs additionalProperties "
