@@ -67,8 +67,8 @@ def _schema(draw: random.Random, depth: int) -> dict[str, Any]:
     first, second = _object(draw, depth + 2), _object(draw, depth + 2)
     for part in (first, second):
         part.pop("additionalProperties", None)
-    rows = dict.fromkeys(second["properties"].keys() & first["properties"].keys())
-    second["properties"] = {k: v for k, v in second["properties"].items() if k not in rows}
+    common = second["properties"].keys() & first["properties"].keys()
+    second["properties"] = {k: v for k, v in second["properties"].items() if k not in common}
     second["required"] = [n for n in second["required"] if n in second["properties"]]
     return {"allOf": [first, second]}
 
@@ -131,3 +131,42 @@ def _leaf(draw: random.Random) -> dict[str, Any]:
     if kind == "types":
         return {"type": draw.sample(["string", "integer", "null", "boolean"], 2)}
     return {"type": kind}
+
+
+_JUNK: tuple[Any, ...] = (
+    3,
+    -1,
+    "x",
+    None,
+    True,
+    [],
+    {},
+    [3],
+    {"a": 3},
+    "#/$defs/x",
+    [[]],
+    0.5,
+    "(",
+    10**30,
+)
+_KEYWORDS = (
+    "properties required items prefixItems enum const minItems maxItems minLength maxLength "
+    "pattern minimum maximum exclusiveMinimum anyOf allOf oneOf $ref $defs additionalProperties "
+    "type format minProperties maxProperties patternProperties"
+).split()
+
+
+def damaged(seed: int) -> dict[str, Any]:
+    """A drawn schema in which a keyword has a value that need not be one of its own."""
+    draw = random.Random(seed)
+    schema = drawn(seed % 50)
+    nodes: list[dict[str, Any]] = []
+    waiting: list[Any] = [schema]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, dict):
+            nodes.append(value)
+        waiting += value.values() if isinstance(value, dict) else value
+        waiting = [row for row in waiting if isinstance(row, dict | list)]
+    draw.choice(nodes)[draw.choice(_KEYWORDS)] = draw.choice(_JUNK)
+    return schema

@@ -138,9 +138,9 @@ def _checked(schema: Any) -> Any:
             inner = list(value.values()) if isinstance(value, Mapping) else value
             waiting += [(row, depth + 1) for row in inner]
     try:
-        size = len(json.dumps(schema))
+        size = len(json.dumps(schema, allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise TypeError(f"response_format: the schema is not JSON: {error}") from None
+        raise ValueError(f"response_format: the schema is not JSON: {error}") from None
     if size > LONGEST:
         raise ValueError(f"response_format: the schema has {size} bytes; at most {LONGEST}")
     if schema is False:

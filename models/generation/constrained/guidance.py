@@ -153,7 +153,10 @@ def grammar_of(form: Form, vocabulary: Vocabulary) -> str:
     from llguidance import LLMatcher
 
     if isinstance(form, Json):
-        return LLMatcher.grammar_from_json_schema(form.schema, overrides=_OPTIONS)  # type: ignore[arg-type]
+        try:
+            return LLMatcher.grammar_from_json_schema(form.schema, overrides=_OPTIONS)  # type: ignore[arg-type]
+        except ValueError as error:  # such as a number that it cannot hold
+            raise ValueError(f"response_format: the schema: {error}") from None
     if isinstance(form, Pattern):
         return LLMatcher.grammar_from_lark(f"start: /{_ascii(form.pattern)}/")
     if isinstance(form, Grammar):

@@ -6,6 +6,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from rushlight.models.generation.constrained.engine.shapes import check_shapes
+
 Schema = dict[str, Any]
 _TYPES = ("object", "array", "string", "number", "integer", "boolean", "null")
 _HIGHEST = ("minLength", "minItems", "minProperties", "minimum", "exclusiveMinimum")
@@ -37,6 +39,8 @@ def merged(a: Any, b: Any) -> Any:
         return b if a is True else a
     if a is False or b is False:
         raise Unsatisfiable
+    check_shapes(a)
+    check_shapes(b)
     answer: Schema = dict(a)
     for key, value in b.items():
         if key not in a:

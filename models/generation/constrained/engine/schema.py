@@ -20,6 +20,7 @@ from rushlight.models.generation.constrained.engine.merging import (
     types_of,
 )
 from rushlight.models.generation.constrained.engine.regex import regex, texts
+from rushlight.models.generation.constrained.engine.shapes import check_shapes
 
 # Keywords that restrict values, and are not supported.
 REFUSED = (
@@ -129,6 +130,7 @@ class _Compiler:
         yield from rows
 
     def _refuse(self, schema: dict[str, Any]) -> None:
+        check_shapes(schema)
         for key in REFUSED:
             if key in schema and not (key == "uniqueItems" and schema[key] is False):
                 raise ValueError(
@@ -369,10 +371,6 @@ def _key(name: str) -> Leaf:
 
 def _count(schema: dict[str, Any], key: str, default: Any) -> Any:
     value = schema.get(key, default)
-    if value is not default and (
-        not isinstance(value, int | float) or value != int(value) or value < 0
-    ):
-        raise ValueError(f"response_format: {key} is {value!r}; it must be a whole number")
     return value if value is None else int(value)
 
 
@@ -413,8 +411,6 @@ def _number(schema: dict[str, Any], whole: bool) -> Lexeme | None:
         value = schema.get(key)
         if value is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise ValueError(f"response_format: {key} is {value!r}; it must be a number")
         bound = (Fraction(str(value)), key.startswith("exclusive"))
         if key.endswith("inimum"):
             low = bound if low is None else max(low, bound)
