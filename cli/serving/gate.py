@@ -19,6 +19,7 @@ from rushlight.models.serving.errors import ApiError
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = ("/health", "/v1/health")  # asked without a key
 _FORMS = "multipart/form-data"
+_WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations")
 _METHODS = "GET, POST, OPTIONS"
 
 
@@ -108,7 +109,7 @@ class Gate:
             raise ApiError("the key is missing or wrong", status=401, code="invalid_api_key")
         if method == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-            wanted = _FORMS if path.startswith("/v1/audio/") else "application/json"
+            wanted = _FORMS if path in _WITH_FILES else "application/json"
             if kind != wanted:
                 raise ApiError(
                     f"Content-Type is {kind[:60]!r}; it must be {wanted}",
