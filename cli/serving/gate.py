@@ -21,6 +21,8 @@ _OPEN = ("/health", "/v1/health")  # asked without a key
 _FORMS = "multipart/form-data"
 _WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations")
 _METHODS = "GET, POST, OPTIONS"
+# What a browser asks before it sends a page's request, and the answer; "" is what it asked for.
+_ALSO = {"headers": "", "private-network": "true"}
 
 
 def is_loopback(host: str) -> bool:
@@ -58,9 +60,12 @@ class Gate:
             )
             return
         if scope["method"] == "OPTIONS":
-            await self._with_origin(Response(status_code=204), origin, allowed)(
-                scope, receive, send
-            )
+            asked = self._with_origin(Response(status_code=204), origin, allowed)
+            for name, value in _ALSO.items():
+                if f"access-control-request-{name}" in headers and origin:
+                    told = value or headers[f"access-control-request-{name}"][:2000]
+                    asked.headers[f"access-control-allow-{name}"] = told
+            await asked(scope, receive, send)
             return
 
         async def sending(message: Any) -> None:
@@ -135,7 +140,5 @@ def _crossing(origin: str) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _METHODS.encode()),
-        (b"access-control-allow-headers", b"authorization, content-type, x-api-key, "
-         b"anthropic-version, anthropic-beta, x-stainless-os"),
         (b"vary", b"Origin"),
     ]  # fmt: skip
