@@ -16,7 +16,10 @@ def serve(
     model: Annotated[str, typer.Argument(help="A model: a name, folder, file, or hub id.")],
     embedding: Annotated[str | None, typer.Option(help="A model that embeds texts.")] = None,
     speech: Annotated[str | None, typer.Option(help="A model that transcribes speech.")] = None,
-    reranker: Annotated[str | None, typer.Option(help="A model that ranks texts.")] = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(help="A further model, such as one that ranks, speaks or draws; repeatable."),
+    ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any.")] = 8080,
     api_key: Annotated[
@@ -60,7 +63,7 @@ def serve(
         print("rushlight: without --tls the key and all texts travel readable", file=sys.stderr)
     check_device(device)
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
-    names = [name for name in (model, embedding, speech, reranker) if name]
+    names = [name for name in (model, embedding, speech, *(also or ())) if name]
     server = loaded(dict.fromkeys(names), device, limits)
     config = uvicorn.Config(
         application(server, key=key, origins=allow_origin or ()),

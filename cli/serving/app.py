@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rushlight.cli.serving import measuring, talking, telling
+from rushlight.cli.serving import making, measuring, talking, telling
 from rushlight.cli.serving.engine import as_api_error
 from rushlight.cli.serving.gate import Gate
 from rushlight.cli.serving.server import Server
@@ -52,6 +52,8 @@ POSTS: dict[str, Handler] = {
     "/reranking": measuring.rerank,
     "/v1/audio/transcriptions": measuring.transcriptions,
     "/v1/audio/translations": measuring.translations,
+    "/v1/audio/speech": making.speech,
+    "/v1/images/generations": making.pictures,
     "/api/chat": talking.ollama_chat,
     "/api/generate": talking.ollama_generate,
     "/api/embed": measuring.ollama_embed,

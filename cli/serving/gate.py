@@ -19,7 +19,10 @@ from rushlight.models.serving.errors import ApiError
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = ("/health", "/v1/health")  # asked without a key
 _FORMS = "multipart/form-data"
+_WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations")
 _METHODS = "GET, POST, OPTIONS"
+# What a browser asks before it sends a page's request, and the answer; "" is what it asked for.
+_ALSO = {"headers": "", "private-network": "true"}
 
 
 def is_loopback(host: str) -> bool:
@@ -57,9 +60,12 @@ class Gate:
             )
             return
         if scope["method"] == "OPTIONS":
-            await self._with_origin(Response(status_code=204), origin, allowed)(
-                scope, receive, send
-            )
+            asked = self._with_origin(Response(status_code=204), origin, allowed)
+            for name, value in _ALSO.items():
+                if f"access-control-request-{name}" in headers and origin:
+                    told = value or headers[f"access-control-request-{name}"][:2000]
+                    asked.headers[f"access-control-allow-{name}"] = told
+            await asked(scope, receive, send)
             return
 
         async def sending(message: Any) -> None:
@@ -108,7 +114,7 @@ class Gate:
             raise ApiError("the key is missing or wrong", status=401, code="invalid_api_key")
         if method == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()
-            wanted = _FORMS if path.startswith("/v1/audio/") else "application/json"
+            wanted = _FORMS if path in _WITH_FILES else "application/json"
             if kind != wanted:
                 raise ApiError(
                     f"Content-Type is {kind[:60]!r}; it must be {wanted}",
@@ -134,7 +140,5 @@ def _crossing(origin: str) -> list[tuple[bytes, bytes]]:
     return [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _METHODS.encode()),
-        (b"access-control-allow-headers", b"authorization, content-type, x-api-key, "
-         b"anthropic-version, anthropic-beta, x-stainless-os"),
         (b"vary", b"Origin"),
     ]  # fmt: skip

@@ -18,7 +18,7 @@ from rushlight.core import ops
 from rushlight.core.backends import linear_mode
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import int64
-from rushlight.core.jit.function import jit
+from rushlight.core.jit.function import executable_memory, jit
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
@@ -227,6 +227,8 @@ class Rows:
             else:
                 table.cache.truncate(0)
                 self._table = None
+                if self.nbytes > executable_memory():
+                    self._tables.clear()
 
     def step(self) -> None:
         """Write a token of each answer."""

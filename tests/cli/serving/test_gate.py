@@ -64,8 +64,10 @@ def test_a_key_and_origins_that_are_listed(start: Callable[..., Any], writer: An
         assert http.post(PATH, json=CHAT, headers={**good, "Host": "any.name"}).status_code == 200
         assert http.get("/v1/models", headers={"x-api-key": "secret"}).status_code == 200
         page = {"Origin": "https://page.example"}
-        asked = http.options(PATH, headers=page)  # a browser asks first, without the key
+        wanted = {"Access-Control-Request-Headers": "authorization,x-stainless-lang"}
+        asked = http.options(PATH, headers=page | wanted)  # a browser asks first, without the key
         assert asked.status_code == 204
+        assert asked.headers["access-control-allow-headers"] == "authorization,x-stainless-lang"
         answer = http.post(PATH, json=CHAT, headers=good | page)
         for found in (asked, answer):
             assert found.headers["access-control-allow-origin"] == "https://page.example"
