@@ -269,7 +269,7 @@ async def _driven(
                 report(item.stage, item.done, item.total)
             elif isinstance(item, Piece):
                 report("piece", _camel(_spoken(dict(item.value), text)))
-            else:
+            elif not hasattr(item, "pictures"):  # previews are for callers in this process
                 likely = [number for pair in item.top for number in pair]
                 report("token", item.id, item.text, item.logprob, *likely)
             if await breathe():
