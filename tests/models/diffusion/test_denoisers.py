@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile
 from rushlight.models.diffusion.transformers import originals
@@ -189,3 +189,32 @@ def test_a_gguf_file_of_a_denoiser_keeps_its_blocks(tmp_path: Path) -> None:
     assert np.abs(results[0] - wanted).max() < 0.05 * np.abs(wanted).max()
     with pytest.raises(LoadError, match="the part vae is missing"):
         source.files("vae")
+
+
+def test_configurations_are_read_or_refused_by_name() -> None:
+    config = table.ROWS["pixart-sigma"].config
+    assert denoiser("PixArtTransformer2DModel", config | table.OLDER_PIXART).outputs == 8
+    for kind, key, value in (
+        ("PixArtTransformer2DModel", "norm_type", "ada_norm_zero"),
+        ("FluxTransformer2DModel", "axes_dims_rope", [4, 4, 4]),
+        ("ZImageTransformer2DModel", "siglip_feat_dim", 8),
+        ("SD3Transformer2DModel", "caption_projection_dim", 7),
+        ("SanaTransformer2DModel", "qk_norm", "layer_norm"),
+    ):
+        config = next(row.config for row in table.ROWS.values() if row.kind == kind)
+        with pytest.raises(FormatError, match=key):
+            denoiser(kind, config | {key: value})
+
+
+def test_inputs_that_do_not_fit_are_refused_by_name() -> None:
+    for row, name, value, words in (
+        ("sd3", "hidden_states", rl.zeros(2, 4, 7, 6), "multiples of 2"),
+        ("sd3", "hidden_states", rl.zeros(2, 4, 16, 6), "pos_embed_max_size"),
+        ("flux-dev", "guidance", None, "guidance="),
+        ("z-image", "hidden_states", rl.zeros(2, 3, 4, 6), "latents are"),
+        ("sana-sprint", "guidance", None, "guidance="),
+    ):
+        model = loaded(row, "cpu")
+        given = arguments(model, row, "cpu") | {name: value}
+        with pytest.raises(ValueError, match=words), rl.no_grad():
+            model(**given)
