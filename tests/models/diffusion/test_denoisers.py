@@ -16,7 +16,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
-from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile
+from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile, of_one_dtype
 from rushlight.models.diffusion.transformers import originals
 
 _spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
@@ -170,12 +170,15 @@ def in_blocks(values: Any) -> Any:
 
 def test_a_gguf_file_of_a_denoiser_keeps_its_blocks(tmp_path: Path) -> None:
     tensors = {n: in_blocks(t) for n, t in by_authors_names("flux").items()}
+    first = "img_in.weight"
+    tensors[first] = tensors[first].to(rl.bfloat16)
     rl.save_gguf(tensors, tmp_path / "flux.gguf", metadata={"general.architecture": "flux"})
     source = DenoiserFile(tmp_path / "flux.gguf")
     assert source.index["_class_name"] == "FluxPipeline"
     config = json.loads(source.files("transformer")["config.json"])
     stored = source.tensors("transformer")
     assert stored["single_transformer_blocks.0.proj_mlp.weight"].is_quantized
+    assert stored["x_embedder.weight"].dtype is rl.float32
     plain = {n: t.dequantize() if t.is_quantized else t for n, t in stored.items()}
     results = []
     for state in (stored, plain):
@@ -218,3 +221,14 @@ def test_inputs_that_do_not_fit_are_refused_by_name() -> None:
         given = arguments(model, row, "cpu") | {name: value}
         with pytest.raises(ValueError, match=words), rl.no_grad():
             model(**given)
+
+
+def test_floats_of_a_file_have_one_dtype() -> None:
+    ones = rl.ones(4)
+    for kinds, wanted in (
+        ((rl.float32, rl.float16), rl.float16),
+        ((rl.float32, rl.float8_e4m3fn), rl.bfloat16),
+        ((rl.float32, rl.float32), rl.float32),
+    ):
+        mixed = {"small": ones.to(kinds[0]), "large": ones.repeat(3).to(kinds[1])}
+        assert {t.dtype for t in of_one_dtype(mixed).values()} == {wanted}
