@@ -143,7 +143,11 @@ class DDPMScheduler(SignalScheduler):
         device: Device | str | None = None,
         timesteps: Any = None,
     ) -> None:
-        """As in `Scheduler`; timesteps: those of the run, falling."""
+        """As in `Scheduler`; timesteps: those of the run, falling.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
+        """
         self._only(num_inference_steps=num_inference_steps, timesteps=timesteps)
         if timesteps is None:
             self.num_inference_steps = self.checked_steps(num_inference_steps)
@@ -328,6 +332,9 @@ class LCMScheduler(SignalScheduler):
 
         original_inference_steps: their number; timesteps: those of the run; strength: the share
         that is run, of image to image.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
         """
         self._only(num_inference_steps=num_inference_steps, timesteps=timesteps)
         train = self.config.num_train_timesteps

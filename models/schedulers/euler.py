@@ -139,7 +139,11 @@ class EulerDiscreteScheduler(SigmaScheduler):
         timesteps: Any = None,
         sigmas: Any = None,
     ) -> None:
-        """As in `Scheduler`; or the run's own timesteps, or sigmas with what is left after it."""
+        """As in `Scheduler`; or the run's own timesteps, or sigmas with what is left after it.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
+        """
         self._only(num_inference_steps=num_inference_steps, timesteps=timesteps, sigmas=sigmas)
         c, table = self.config, sigmas_of(self.signals)
         own = [key for key in SIGMAS if c[key]]
@@ -300,6 +304,9 @@ class HeunDiscreteScheduler(SigmaScheduler):
         """As in `Scheduler`: each timestep but the first twice; or the run's own timesteps.
 
         num_train_timesteps: others than the config's.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
         """
         self._only(num_inference_steps=num_inference_steps, timesteps=timesteps)
         if timesteps is not None:

@@ -124,6 +124,9 @@ class FlowMatchEulerDiscreteScheduler(FlowScheduler):
         """As in `Scheduler`; or of the run's own sigmas, timesteps, or both.
 
         mu: of the shift that depends on the picture's size, which use_dynamic_shifting asks for.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
         """
         c = self.config
         if c.use_dynamic_shifting and mu is None:

@@ -202,6 +202,9 @@ class DPMSolverMultistepScheduler(Solver):
         """As in `Scheduler`; or the run's own timesteps.
 
         mu: the logarithm of the shift, where use_dynamic_shifting asks for it.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
         """
         self._only(num_inference_steps=num_inference_steps, timesteps=timesteps)
         c, train = self.config, self.config.num_train_timesteps
@@ -404,6 +407,9 @@ class UniPCMultistepScheduler(Solver):
         """As in `Scheduler`; sigmas: the run's own, with use_flow_sigmas.
 
         mu: of the shift, where use_dynamic_shifting asks for it.
+
+        num_inference_steps: their number, or None; device: of the tensor `timesteps`. Raises
+        ValueError for what does not fit together.
         """
         c, train = self.config, self.config.num_train_timesteps
         if sigmas is not None and not c.use_flow_sigmas:

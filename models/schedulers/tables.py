@@ -124,7 +124,8 @@ def spaced(config: Mapping[str, Any], steps: int, rounded: bool = True) -> Array
         times: Array = np.linspace(0, train - 1, steps, dtype=kind)[::-1]
         return times.round() if rounded else times
     if spacing == "leading":
-        return np.arange(steps)[::-1] * (train // steps) + float(config["steps_offset"])
+        leading: Array = np.arange(steps)[::-1] * (train // steps) + float(config["steps_offset"])
+        return leading
     trailing: Array = np.arange(train, 0, -train / steps).round() - 1.0
     return trailing
 

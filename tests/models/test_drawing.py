@@ -131,7 +131,8 @@ def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path:
     assert settings["seed"] == 7 and settings["prompt"] == "a (bad:1.3) candle"
     from PIL import Image
 
-    assert np.array_equal(np.asarray(Image.open(place)), both[0]["image"])
+    with Image.open(place) as opened:
+        assert np.array_equal(np.asarray(opened), both[0]["image"])
     plain = pipe("a bad candle", seed=8)
     assert not np.array_equal(plain["image"], second["image"])
     long = pipe("a bad candle, " * 40, seed=8)  # of several windows

@@ -222,7 +222,8 @@ def test_families_list_the_tasks_of_their_heads(capsys: pytest.CaptureFixture[st
         "text-ranking",
     }
     assert "chat" in rows["llama"] and "fill-mask" not in rows["llama"]
-    assert {task for row in rows.values() for task in row} == set(tasks())
+    drawn = {"text-to-image", "inpainting"}  # by pipelines of diffusers, which are no families
+    assert {task for row in rows.values() for task in row} == set(tasks()) - drawn
 
 
 def test_places_in_a_page_count_units_of_utf16() -> None:

@@ -241,7 +241,7 @@ async def _driven(model: Model, steps: Run, breathe: Breathe, report: Callable[.
             if isinstance(item, Progress):
                 await model.device.synchronize_async()
                 report(item.stage, item.done, item.total)
-            else:
+            elif not hasattr(item, "pictures"):  # previews are for callers in this process
                 report("token", item.id, item.text, item.logprob)
             if await breathe():
                 raise asyncio.CancelledError
