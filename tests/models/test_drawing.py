@@ -15,6 +15,7 @@ import rushlight as rl
 from rushlight.models.diffusion import loop
 from rushlight.models.diffusion.unet.unet_2d_condition import UNet2DConditionModel
 from rushlight.models.diffusion.vae.autoencoder_kl import AutoencoderKL
+from rushlight.models.diffusion.vae.autoencoder_tiny import AutoencoderTiny
 from rushlight.models.image.png import texts_of
 
 from . import tiny_pipelines as tiny
@@ -90,6 +91,13 @@ def test_parts_and_picture_are_diffusers(
     _near(vae.decode(large), golden["tiled"], device, 101)
     large = rl.tensor(tiny.values("large", (1, 3, 48, 72)), device=device)
     _near(vae.encode_mean(large)[0], golden["tiled_encoded"], device, 3)
+    small = AutoencoderTiny(tiny.TINY_VAE)
+    shapes = {n: tuple(t.shape) for n, t in small.state_dict().items()}
+    weights = {n: rl.tensor(tiny.weight(n, size), device=device) for n, size in shapes.items()}
+    small.load_state_dict(weights, assign=True)
+    small.requires_grad_(False)
+    _near(small.decode(place), golden["tiny_decoded"], device, 37)
+    _near(small.encode_mean(rl.tensor(pixels, device=device))[0], golden["tiny_encoded"], device)
 
 
 def _numbered() -> Any:

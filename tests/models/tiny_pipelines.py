@@ -42,6 +42,13 @@ VAE = {
     "sample_size": 32,
     "scaling_factor": 0.18215,
 }
+TINY_VAE = {
+    "_class_name": "AutoencoderTiny",
+    "encoder_block_out_channels": [4] * 4,
+    "decoder_block_out_channels": [4] * 4,
+    "num_encoder_blocks": [1, 1, 2, 1],
+    "num_decoder_blocks": [2, 1, 1, 1],
+}
 _TEXT = {
     "architectures": ["CLIPTextModel"],
     "model_type": "clip_text_model",

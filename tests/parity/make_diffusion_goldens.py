@@ -87,6 +87,13 @@ def golden(name: str, folder: Path) -> dict:
             large = torch.from_numpy(tiny.values("large", (1, 3, 48, 72)))
             row["tiled_encoded"] = numbers(pipe.vae.encode(large).latent_dist.mean, 3)
             pipe.vae.disable_tiling()
+            plain = {k: v for k, v in tiny.TINY_VAE.items() if not k.startswith("_")}
+            small = diffusers.AutoencoderTiny(**plain)
+            state = {n: tuple(t.shape) for n, t in small.state_dict().items()}
+            weights = {n: torch.from_numpy(tiny.weight(n, size)) for n, size in state.items()}
+            small.load_state_dict(weights)
+            row["tiny_decoded"] = numbers(small.decode(latents).sample, 37)
+            row["tiny_encoded"] = numbers(small.encode(image).latents)
         embeds = pipe.encode_prompt(
             tiny.PROMPT, device="cpu", num_images_per_prompt=1, do_classifier_free_guidance=False
         )
