@@ -32,6 +32,7 @@ PARTS: dict[str, str] = {
     "SD3Transformer2DModel": "transformers.sd3:SD3Transformer2DModel",
     "SanaTransformer2DModel": "transformers.sana:SanaTransformer2DModel",
     "T5EncoderModel": "text.language:T5Text",
+    "Transformer2DModel": "transformers.pixart:PixArtTransformer2DModel",  # of older files
     "WuerstchenDiffNeXt": "transformers.wuerstchen:WuerstchenDiffNeXt",
     "WuerstchenPrior": "transformers.wuerstchen:WuerstchenPrior",
     "ZImageTransformer2DModel": "transformers.z_image:ZImageTransformer2DModel",

@@ -10,10 +10,12 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from rushlight.core.basis.dtype import DType, bfloat16, float32
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.folder import SmallFiles
@@ -171,7 +173,7 @@ class DenoiserFile:
         `part` is its name in model_index.json.
         """
         if part == "transformer":
-            return self._layout.renamed(self._all)
+            return of_one_dtype(self._layout.renamed(self._all))
         if part in self._own:
             return self._own[part]
         self.files(part)
@@ -192,6 +194,27 @@ def in_stored_shapes(tensors: Mapping[str, Tensor], metadata: Mapping[str, Any])
                 plain = values.dequantize() if values.dtype.kind == "q" else values
                 shaped[name] = plain.reshape(sizes)
     return shaped
+
+
+def of_one_dtype(tensors: Tensors) -> Tensors:
+    """Tensors whose floats have one dtype; quantized ones stay as they are.
+
+    Beside blocks it is float32, for float8 bfloat16, which has all its numbers, and else the one
+    that most numbers have.
+    """
+    numbers: Counter[DType] = Counter()
+    for values in tensors.values():
+        if values.dtype.kind == "f":
+            numbers[values.dtype] += values.numel()
+    if any(values.dtype.kind == "q" for values in tensors.values()):
+        wanted = float32
+    elif any(kind.name.startswith("float8") for kind in numbers):
+        wanted = bfloat16
+    elif numbers:
+        wanted = numbers.most_common(1)[0][0]
+    else:
+        return tensors
+    return {n: t.to(dtype=wanted) if t.dtype.kind == "f" else t for n, t in tensors.items()}
 
 
 def _library(kind: str) -> str:

@@ -62,6 +62,11 @@ class PixArtConfig:
         "norm_num_groups": (),
         "upcast_attention": (),
         "num_embeds_ada_norm": (),
+        # Keys of older files, whose class was that of all transformers of pictures.
+        "double_self_attention": (False,),
+        "num_vector_embeds": (None,),
+        "only_cross_attention": (False,),
+        "use_linear_projection": (False,),
     }
 
 

@@ -135,6 +135,14 @@ _PIXART: dict[str, Any] = {
     "sample_size": 8,
     "caption_channels": 20,
 }
+# Keys that PixArt's older files have, and diffusers' class of now does not read.
+OLDER_PIXART: dict[str, Any] = {
+    "_class_name": "Transformer2DModel",
+    "double_self_attention": False,
+    "num_vector_embeds": None,
+    "only_cross_attention": False,
+    "use_linear_projection": False,
+}
 _PIXART_INPUTS: dict[str, Any] = {
     "hidden_states": (2, 4, 4, 6),
     "timestep": _f(750, 500),

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 
 import rushlight as rl
-from rushlight.core.basis.errors import LoadError
+from rushlight.core.basis.errors import FormatError, LoadError
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
-from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile
+from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile, of_one_dtype
 from rushlight.models.diffusion.transformers import originals
 
 _spec = importlib.util.spec_from_file_location("denoisers", Path(__file__).parent / "denoisers.py")
@@ -170,12 +170,15 @@ def in_blocks(values: Any) -> Any:
 
 def test_a_gguf_file_of_a_denoiser_keeps_its_blocks(tmp_path: Path) -> None:
     tensors = {n: in_blocks(t) for n, t in by_authors_names("flux").items()}
+    first = "img_in.weight"
+    tensors[first] = tensors[first].to(rl.bfloat16)
     rl.save_gguf(tensors, tmp_path / "flux.gguf", metadata={"general.architecture": "flux"})
     source = DenoiserFile(tmp_path / "flux.gguf")
     assert source.index["_class_name"] == "FluxPipeline"
     config = json.loads(source.files("transformer")["config.json"])
     stored = source.tensors("transformer")
     assert stored["single_transformer_blocks.0.proj_mlp.weight"].is_quantized
+    assert stored["x_embedder.weight"].dtype is rl.float32
     plain = {n: t.dequantize() if t.is_quantized else t for n, t in stored.items()}
     results = []
     for state in (stored, plain):
@@ -189,3 +192,43 @@ def test_a_gguf_file_of_a_denoiser_keeps_its_blocks(tmp_path: Path) -> None:
     assert np.abs(results[0] - wanted).max() < 0.05 * np.abs(wanted).max()
     with pytest.raises(LoadError, match="the part vae is missing"):
         source.files("vae")
+
+
+def test_configurations_are_read_or_refused_by_name() -> None:
+    config = table.ROWS["pixart-sigma"].config
+    assert denoiser("PixArtTransformer2DModel", config | table.OLDER_PIXART).outputs == 8
+    for kind, key, value in (
+        ("PixArtTransformer2DModel", "norm_type", "ada_norm_zero"),
+        ("FluxTransformer2DModel", "axes_dims_rope", [4, 4, 4]),
+        ("ZImageTransformer2DModel", "siglip_feat_dim", 8),
+        ("SD3Transformer2DModel", "caption_projection_dim", 7),
+        ("SanaTransformer2DModel", "qk_norm", "layer_norm"),
+    ):
+        config = next(row.config for row in table.ROWS.values() if row.kind == kind)
+        with pytest.raises(FormatError, match=key):
+            denoiser(kind, config | {key: value})
+
+
+def test_inputs_that_do_not_fit_are_refused_by_name() -> None:
+    for row, name, value, words in (
+        ("sd3", "hidden_states", rl.zeros(2, 4, 7, 6), "multiples of 2"),
+        ("sd3", "hidden_states", rl.zeros(2, 4, 16, 6), "pos_embed_max_size"),
+        ("flux-dev", "guidance", None, "guidance="),
+        ("z-image", "hidden_states", rl.zeros(2, 3, 4, 6), "latents are"),
+        ("sana-sprint", "guidance", None, "guidance="),
+    ):
+        model = loaded(row, "cpu")
+        given = arguments(model, row, "cpu") | {name: value}
+        with pytest.raises(ValueError, match=words), rl.no_grad():
+            model(**given)
+
+
+def test_floats_of_a_file_have_one_dtype() -> None:
+    ones = rl.ones(4)
+    for kinds, wanted in (
+        ((rl.float32, rl.float16), rl.float16),
+        ((rl.float32, rl.float8_e4m3fn), rl.bfloat16),
+        ((rl.float32, rl.float32), rl.float32),
+    ):
+        mixed = {"small": ones.to(kinds[0]), "large": ones.repeat(3).to(kinds[1])}
+        assert {t.dtype for t in of_one_dtype(mixed).values()} == {wanted}
