@@ -105,7 +105,8 @@ class HostSampler:
         self.said.append(token)
         logs = scores - top
         logs = logs - np.log(np.exp(logs).sum())
-        order = np.argsort(-logs, kind="stable")[: self.o.logprobs] if self.o.logprobs else ()
+        order = np.flatnonzero(narrowing.largest(logs, self.o.logprobs)) if self.o.logprobs else []
+        order = sorted(order, key=lambda i: -logs[i])
         return Choice(token, float(logs[token]), tuple((int(i), float(logs[i])) for i in order))
 
     def adjusted(self, logits: Array) -> Array:
@@ -183,7 +184,7 @@ class HostSampler:
         return ids, left, greedy
 
     def _uniform(self) -> float:
-        return float(ops.rand(1, generator=self.random).numpy()[0])
+        return float(ops.rand(1, generator=self.random, device="cpu").numpy()[0])
 
 
 def _rules(options: Options, prompt: int, vocab: int):  # type: ignore[no-untyped-def]
