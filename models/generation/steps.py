@@ -15,7 +15,8 @@ from rushlight.core.backends.readback import Readback
 class Token:
     """One step of generation: a token, the text that it completed, and why it was the last.
 
-    logprob: the logarithm of the token's probability by the model. top: the likeliest tokens with
+    logprob: the logarithm of the token's probability by the model; of beams the mean over the
+    answer. top: the likeliest tokens with
     theirs, as many as the option logprobs says. stopped: "" for a token that is
     not the last, else "eos", "stop" (a stop text or token), "length" (max_new_tokens)
     or "repetition" (an answer about pictures that repeats itself).

@@ -237,6 +237,23 @@ def test_beams_on_devices(toys: ModuleType, device: str) -> None:
 # --- by definition -------------------------------------------------------------------------------
 
 
+def test_many_words_are_narrowed_as_few() -> None:
+    """What is sorted of a large vocabulary is enough: sharp, flat and in between."""
+    for width in (0.01, 1.0, 4.0):
+        scores = draws(2, (6000,), -3, 3) * width
+        p = narrowing.probabilities(scores)
+        surprise = np.abs(-np.log(p) - narrowing.entropy(p))
+        for mass in (0.3, 0.9, 0.999999):
+            for kept, order, above in (
+                (narrowing.nucleus(scores, mass), np.argsort(-p, kind="stable"), False),
+                (narrowing.typical(scores, mass), np.argsort(surprise, kind="stable"), True),
+            ):
+                sums = p[order].cumsum()
+                count = int((sums <= mass if above else sums < mass).sum()) + 1
+                assert abs(int(kept.sum()) - min(count, 6000)) <= 1
+                assert set(np.flatnonzero(kept)) >= set(order[: count - 1].tolist())
+
+
 def test_dry_by_definition() -> None:
     """The longest run before each token that is also the end of all tokens, none past a breaker."""
     rng = np.random.default_rng(3)

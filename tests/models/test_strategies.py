@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import importlib.util
+import json
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -12,6 +13,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.weights.safetensors import open_tables
 from rushlight.models.generation.strategies.assisted import looked_up
 
 PROMPT = [5, 6, 7, 9, 6, 7]
@@ -178,6 +180,33 @@ def test_groups_by_definition(toys: ModuleType) -> None:
     expected = sorted(zip(totals, rows, strict=True), reverse=True)
     assert [a.ids for a in answers] == [row[len(PROMPT) :] for _, row in expected]
     np.testing.assert_allclose([a.score for a in answers], [t / 6 for t, _ in expected], rtol=1e-4)
+
+
+# --- caches of other kinds ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("known", ["mamba2", "gemma3"])
+def test_states_and_windows(known: str, table: ModuleType) -> None:
+    """Rows go on from a copied prompt; a score is that of the tokens read at once."""
+    data = Path(__file__).parent / "data" / "families"
+    metadata = open_tables(data / f"{known}.safetensors")[0][1].metadata
+    names = json.loads(metadata["names"])
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    m = rl.models.assemble({"config.json": metadata["config"].encode()}, tensors)
+    m.eos_ids = frozenset()
+    prompt = [(7 * i + 3) % m.vocab_size for i in range(min(40, m.context_length - 12))]
+    for best in m.answers([prompt], num_beams=3, num_return_sequences=2, max_new_tokens=5)[0]:
+        assert best.score * 5 == pytest.approx(m.score(best.ids, prompt=prompt).total, rel=1e-3)
+    alone = ids(m, prompt, penalty_alpha=1e-9, top_k=3, max_new_tokens=4)
+    plain = ids(m, prompt, max_new_tokens=12)
+    assert alone == plain[:4]
+    guess: dict[str, Any] = {"prompt_lookup_num_tokens": 3, "max_new_tokens": 12}
+    if known == "gemma3":
+        assert ids(m, prompt, **guess) == ids(m, prompt, assistant_model=m, max_new_tokens=12)
+        assert ids(m, prompt, **guess) == plain
+    else:
+        with pytest.raises(ValueError, match="mamba2 keeps a recurrent state, which cannot be cut"):
+            ids(m, prompt, **guess)
 
 
 # --- several answers, options that only language models have -------------------------------------

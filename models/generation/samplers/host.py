@@ -105,8 +105,11 @@ class HostSampler:
         self.said.append(token)
         logs = scores - top
         logs = logs - np.log(np.exp(logs).sum())
-        order = np.argsort(-logs, kind="stable")[: self.o.logprobs] if self.o.logprobs else ()
-        return Choice(token, float(logs[token]), tuple((int(i), float(logs[i])) for i in order))
+        likely: list[int] = []
+        if self.o.logprobs:
+            likely = np.flatnonzero(narrowing.largest(logs, self.o.logprobs)).tolist()
+            likely.sort(key=lambda i: -logs[i])
+        return Choice(token, float(logs[token]), tuple((i, float(logs[i])) for i in likely))
 
     def adjusted(self, logits: Array) -> Array:
         """Scores (vocab,) float64 after bias, penalties, DRY, transformers' rules and the caller's.
@@ -141,8 +144,9 @@ class HostSampler:
         the temperature.
         """
         o = self.o
-        ids = np.flatnonzero(scores > -np.inf)
-        left = scores[ids]
+        allowed = scores > -np.inf
+        ids = np.arange(scores.size) if allowed.all() else np.flatnonzero(allowed)
+        left = scores if ids.size == scores.size else scores[ids]
         greedy = False
         for name in (*(["temperature"] if o.mirostat else self.chain),):
             keep = None
@@ -183,7 +187,7 @@ class HostSampler:
         return ids, left, greedy
 
     def _uniform(self) -> float:
-        return float(ops.rand(1, generator=self.random).numpy()[0])
+        return float(ops.rand(1, generator=self.random, device="cpu").numpy()[0])
 
 
 def _rules(options: Options, prompt: int, vocab: int):  # type: ignore[no-untyped-def]

@@ -10,6 +10,9 @@ import numpy as np
 
 from rushlight.models.generation.sampling import Array
 
+# Of so many of the likeliest a nucleus is sought first.
+_FEW = 1024
+
 
 def probabilities(scores: Array) -> Array:
     """The probabilities (n,) of scores (n,); -inf has none."""
@@ -45,15 +48,24 @@ def within_sigma(scores: Array, sigmas: float) -> Array:
 
 def nucleus(scores: Array, mass: float) -> Array:
     """The smallest set of the likeliest whose probabilities sum to `mass`."""
-    return _until(probabilities(scores), np.argsort(-scores, kind="stable"), mass, False)
+    p = probabilities(scores)
+    few = np.flatnonzero(largest(p, _FEW))  # sorting these is enough, if they hold the mass
+    if p[few].sum() < mass:
+        few = np.arange(p.size)
+    return _until(p, few[np.argsort(-p[few], kind="stable")], mass, False)
 
 
 def typical(scores: Array, mass: float) -> Array:
     """Those whose surprise is nearest to the entropy, until their sum exceeds `mass`."""
     p = probabilities(scores)
+    middle = entropy(p)
+    # A surprise of over twice the entropy is farther from it than every smaller one.
+    few = np.flatnonzero(p >= np.exp(-2 * middle))
+    if p[few].sum() <= mass:
+        few = np.arange(p.size)
     with np.errstate(divide="ignore"):
-        distance = np.abs(-np.log(p) - entropy(p))
-    return _until(p, np.argsort(distance, kind="stable"), mass, True)
+        distance = np.abs(-np.log(p[few]) - middle)
+    return _until(p, few[np.argsort(distance, kind="stable")], mass, True)
 
 
 def _until(p: Array, order: Array, mass: float, above: bool) -> Array:

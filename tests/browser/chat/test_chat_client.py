@@ -100,7 +100,7 @@ def test_a_seed_draws_what_python_draws(page: Any, chain_native: Any) -> None:
 def test_samplers_of_the_host_and_other_ways(page: Any, chain_native: Any) -> None:
     """They draw what Python draws; beams, guesses and contrastive search wait for no value."""
     drawn = {"temperature": 1.0, "typical_p": 0.95, "dry_multiplier": 0.5, "xtc_probability": 0.5}
-    asked = [
+    asked: list[dict[str, Any]] = [
         {**drawn, "seed": 3},
         {"mirostat": 2, "seed": 1},
         {"num_beams": 2},
