@@ -14,6 +14,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.speech.speaking import espeak, letters, spelled, words
+from rushlight.models.speech.speaking.arpabet_tokens import arpabet_tokens
 from rushlight.models.speech.speaking.lexicon import English, Lexicon
 from rushlight.models.speech.speaking.tokens import Characters, Reading, tokens_of
 
@@ -186,6 +187,23 @@ def test_characters_are_those_of_transformers() -> None:
         list(tokens.read("Привет", Reading({})))
     with pytest.raises(ValueError, match="lexicon is for voices of phonemes"):
         list(tokens.read("a", Reading({"a": "b"})))
+
+
+def test_sounds_of_the_dictionary_are_tokens() -> None:
+    sounds = "<pad> <unk> HH AH0 L OW1 W ER1 D , ! AY1 T <sos/eos>".split()
+    files = {
+        "vocab.json": json.dumps({sound: i for i, sound in enumerate(sounds)}).encode(),
+        "lexicon.txt": DICTIONARY.encode(),
+    }
+    tokens, kept = arpabet_tokens(files, len(sounds))
+    assert tokens is not None and set(kept) == set(files)
+    [hello] = tokens.read("Hello, light world [[AY1 T]]!", PLAIN)
+    assert hello.phonemes == "HH AH0 L OW1 , L AY1 T W ER1 L D AY1 T !"
+    assert hello.ids[-1] == sounds.index("<sos/eos>") and len(hello.words) == 4
+    with pytest.raises(ValueError, match="sound 'ZZ' of '..ZZ..' at character 0"):
+        list(tokens.read("[[ZZ]]", PLAIN))
+    with pytest.raises(FormatError, match="is not an object of sounds"):
+        arpabet_tokens(files, 3)
 
 
 def tiny_voice(**changes: Any) -> Any:

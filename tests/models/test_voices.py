@@ -66,6 +66,18 @@ def test_vits_speaks_as_transformers_does(voice: str, device: Any) -> None:
         np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
 
 
+@pytest.mark.parametrize("voice", [row for row in table.ROWS if row.startswith("fastspeech")])
+def test_fastspeech_speaks_as_transformers_does(voice: str, device: Any) -> None:
+    m, golden = model(voice, device), load_safetensors(DATA / f"{voice}.safetensors")
+    assert m.tasks == ("text-to-speech",)
+    with rl.no_grad():
+        out = m(rl.tensor(table.ids_of(17), device=m.device)).numpy()
+    wanted = golden["out"].numpy()
+    assert out.shape == wanted.shape
+    close = 1e-4 if str(device) == "cpu" else 1e-3
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
+
+
 @pytest.mark.parametrize("voice", list(table.ROWS))
 def test_keys_are_decided_and_goldens_are_small(voice: str) -> None:
     kind = metadata(voice)[0]["model_type"]

@@ -22,6 +22,21 @@ VITS: dict[str, Any] = {
     "spectrogram_bins": 7, "noise_scale": 0.5, "noise_scale_duration": 0.7, "speaking_rate": 0.4,
     "sampling_rate": 8000, "wavenet_dilation_rate": 2,
 }  # fmt: skip
+FAST: dict[str, Any] = {
+    "hidden_size": 24, "vocab_size": 17, "num_mel_bins": 6, "encoder_layers": 2,
+    "encoder_linear_units": 14, "decoder_layers": 1, "decoder_linear_units": 10,
+    "decoder_num_attention_heads": 3, "speech_decoder_postnet_layers": 2,
+    "speech_decoder_postnet_units": 7, "encoder_kernel_size": 5, "decoder_kernel_size": 3,
+    "duration_predictor_channels": 11, "energy_predictor_channels": 9,
+    "pitch_predictor_channels": 8, "pitch_predictor_layers": 2, "pitch_embed_kernel_size": 3,
+    "encoder_normalize_before": True, "encoder_concat_after": True, "reduction_factor": 2,
+    "speaking_speed": 1.5, "convolution_bias": False,
+}  # fmt: skip
+HIFIGAN: dict[str, Any] = {
+    "model_in_dim": 6, "upsample_initial_channel": 8, "upsample_rates": [3, 2],
+    "upsample_kernel_sizes": [5, 4], "resblock_kernel_sizes": [3],
+    "resblock_dilation_sizes": [[1, 2]],
+}  # fmt: skip
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "vits": ("VitsModel", VITS),
     "vits-plain": (
@@ -32,6 +47,26 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
         | {"ffn_kernel_size": 4, "leaky_relu_slope": 0.2, "layer_norm_eps": 1e-3}
         | {"duration_predictor_filter_channels": 14, "duration_predictor_tail_bound": 3.0},
     ),
+    "fastspeech2": (
+        "FastSpeech2ConformerWithHifiGan",
+        {
+            "model_type": "fastspeech2_conformer_with_hifigan",
+            "model_config": FAST,
+            "vocoder_config": HIFIGAN,
+        },
+    ),
+    "fastspeech2-after": (
+        "FastSpeech2ConformerWithHifiGan",
+        {
+            "model_type": "fastspeech2_conformer_with_hifigan",
+            "model_config": FAST
+            | {"encoder_normalize_before": False, "encoder_concat_after": False}
+            | {"decoder_normalize_before": True, "decoder_concat_after": True}
+            | {"use_macaron_style_in_conformer": False, "reduction_factor": 1}
+            | {"speaking_speed": 1.0, "convolution_bias": True},
+            "vocoder_config": HIFIGAN | {"normalize_before": False, "leaky_relu_slope": 0.3},
+        },
+    ),
 }
 TOKENS = 7  # fewer than a window of 9 reaches
 
@@ -41,7 +76,11 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     draws = np.random.default_rng(zlib.crc32(name.encode()))
     scale = 0.15 if len(shape) > 1 else 0.3
     values = draws.normal(size=shape) * scale
-    if name.endswith(("original0", "norm.weight", "layer_norm.weight")):
+    if name.endswith(("original0", "norm.weight", "layer_norm.weight", "vocoder.scale")):
+        values = 1 + values
+    if name.endswith("running_var"):
+        values = 0.5 + abs(values)
+    if name.endswith("duration_predictor.linear.bias"):
         values = 1 + values
     return np.asarray(values).astype(np.float32)
 

@@ -64,7 +64,14 @@ def vits(model: Any, table: Any, settings: dict[str, Any]) -> dict[str, Any]:
     return {"out": out, "padded": padded}
 
 
-VOICES = {"vits": vits}
+def fastspeech(model: Any, table: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    ids = torch.from_numpy(table.ids_of(settings["model_config"]["vocab_size"]))
+    with torch.no_grad():
+        found = model(ids, return_dict=True)
+    return {"out": found.waveform, "frames": found.duration_outputs.float()}
+
+
+VOICES = {"vits": vits, "fastspeech2_conformer_with_hifigan": fastspeech}
 
 
 if __name__ == "__main__":

@@ -132,13 +132,14 @@ class English:
             return weak
         if len(word) == 1:
             return arpabet.ipa(spelled_out(word), word)
-        return arpabet.ipa(self._lexicon.sounds(_plain(word), letters), word)
+        return arpabet.ipa(self._lexicon.sounds(plain(word), letters), word)
 
 
 _ACCENTS = str.maketrans("àáâãäåçèéêëìíîïñòóôõöøùúûüýÿ", "aaaaaaceeeeiiiinoooooouuuuyy")
 
 
-def _plain(word: str) -> str:
+def plain(word: str) -> str:
+    """A word in small letters without accents, as the dictionary has it."""
     return re.sub(r"[^a-z']", "", word.translate(_ACCENTS).replace("æ", "ae").replace("ß", "ss"))
 
 
