@@ -58,7 +58,7 @@ class CTCTranscriber(WindowTranscriber):
         self._forget()
 
     def _forget(self) -> None:
-        # Frames of a word that may go on, from which frame of the span on, and its start in seconds.
+        # Frames of a word that may go on, from which frame of the span on; its start in seconds.
         self.held: Frames | None = None
         self.held_at, self.begin = 0, 0.0
 
@@ -113,6 +113,8 @@ class CTCTranscriber(WindowTranscriber):
         assert self.held is not None
         words, frames, at = self._words(self.held), self.held, self.held_at
         self.held, self.held_at = (None, 0) if ended else (frames[len(frames) :], at + len(frames))
+        if words and (len(frames) - words[-1][-1].stop) * self.seconds > PAUSE:
+            ended = True  # the last word
         if not ended and words:
             goes_on = words[-1] if self.letters.words else words[-1][-1:]
             # Where words are not divided, only a token that touches the cut may go on.

@@ -20,8 +20,8 @@ from rushlight.models.layers.encoder import EncoderContext, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
-from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
+from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.speech.conformer import by_distance, distance_angles
 from rushlight.models.layers.speech.letters import Letters, stored_letters
 from rushlight.models.layers.speech.samples import RATE, stored_settings
-from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
+from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.small_files import small_json
 
 HOP, WINDOW, N_FFT = 160, 400, 512
@@ -206,12 +206,12 @@ class ParakeetModel(WaveModel):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Check the features' settings; read the pieces of words."""
         stored_settings(files, "ParakeetFeatureExtractor", feature_size=self.features)
-        self.letters = stored_letters(files, self.config.vocab_size, self.blank)
+        self.letters = stored_letters(files, self.config.vocab_size, self._blank)
 
     @property
-    def blank(self) -> int:
-        """The token that says nothing."""
-        return int(self.config.pad_token_id)
+    def _blank(self) -> int | None:
+        told: int | None = self.config.pad_token_id
+        return told
 
     @property
     def step(self) -> int:
@@ -322,6 +322,10 @@ class TransducerModel(ParakeetModel):
                 f"{self.config.vocab_size} tokens"
             )
         self.start = start
+
+    @property
+    def _blank(self) -> int | None:
+        return self.blank
 
     @property
     def blank(self) -> int:

@@ -170,7 +170,7 @@ class FrameAdapter(nn.Module):
 
 
 class AdaptedLayer(EncoderLayer):
-    """A layer with a narrow part after it that is learned for each language (Pratap et al., 2023)."""
+    """A layer with a narrow part after it, learned for each language (Pratap et al., 2023)."""
 
     def __init__(self, spec: EncoderSpec, inner: int) -> None:
         super().__init__(spec)
@@ -191,8 +191,8 @@ class WaveModel(Model):
 
     Without a head it gives hidden states, with another head than CTC's what `WaveHead` says. The
     kin replace what makes frames, `put_front` and `frames`, or the encoder, `put_encoder` and
-    `encode`. base: what names begin with in a checkpoint with a head. adapts: whether add_adapter is
-    a key of the kind.
+    `encode`. base: what names begin with in a checkpoint with a head. adapts: whether add_adapter
+    is a key of the kind.
     """
 
     base, adapts = "wav2vec2", True
@@ -216,6 +216,12 @@ class WaveModel(Model):
         self.head = self.kind == "ctc"
         base = f"{type(self).base}."
         self.prefix = base if self.kind or any(n.startswith(base) for n in names) else ""
+        for key, part in (("add_adapter", "adapter."), ("adapter_attn_dim", "adapter_layer.")):
+            if getattr(c, key, None) and not any(part in name for name in names):
+                raise FormatError(
+                    f"config.json: {key} is {getattr(c, key)}, and no tensor is named {part}; take "
+                    "the key out, or the file that has them"
+                )
         self.put_front()
         self.put_encoder()
         self.outside = width
