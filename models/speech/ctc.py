@@ -137,10 +137,12 @@ class CTCTranscriber(WindowTranscriber):
         """The letters of each word of frames, as `_of` gave them."""
         if self.search is None:
             ids = frames[:, 1].astype(np.int64).tolist()
-            return self.letters.read(ids, frames[:, 0].tolist())
+            words: list[list[Letter]] = self.letters.read(ids, frames[:, 0].tolist())
+            return words
         best = self.search.run(frames.astype(np.float64))[0]
         spans = zip(best.ids, best.frames, strict=True)
-        return self.letters.spelled((n, first, stop, (log,)) for n, (first, stop, log) in spans)
+        words = self.letters.spelled((n, first, stop, (log,)) for n, (first, stop, log) in spans)
+        return words
 
     def _segment(self, words: Sequence[Sequence[Letter]], start: float) -> dict[str, Any]:
         space = self.letters.space

@@ -144,11 +144,14 @@ class ParakeetLayer(nn.Module):
 
     def forward(self, x: Tensor, seen: Tensor | None, angles: Tensor) -> Tensor:
         """(batch, frames, width) -> the same; seen (batch, frames): false for padding."""
-        x = x + 0.5 * self._fed(1, self.norm_feed_forward1(x))
-        x = x + self._attention(self.norm_self_att(x), seen, angles)
-        x = x + self._convolved(self.norm_conv(x), seen)
-        x = x + 0.5 * self._fed(2, self.norm_feed_forward2(x))
-        out: Tensor = self.norm_out(x)
+        x = x + 0.5 * self._fed(1, self._normed("feed_forward1", x))
+        x = x + self._attention(self._normed("self_att", x), seen, angles)
+        x = x + self._convolved(self._normed("conv", x), seen)
+        x = x + 0.5 * self._fed(2, self._normed("feed_forward2", x))
+        return self._normed("out", x)
+
+    def _normed(self, name: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(f"norm_{name}")(x)
         return out
 
     def _fed(self, number: int, x: Tensor) -> Tensor:
@@ -278,7 +281,8 @@ class ParakeetModel(WaveModel):
         subsampling: Any = self.get_submodule("encoder.subsampling")
         count = subsampling.counted((mask != 0).long().sum(1, keepdim=True))
         frames = int(subsampling.counted(tensor([mask.shape[1]])).item())
-        return ops.arange(frames, device=mask.device).unsqueeze(0) < count
+        seen: Tensor = ops.arange(frames, device=mask.device).unsqueeze(0) < count
+        return seen
 
 
 class TransducerModel(ParakeetModel):

@@ -157,14 +157,14 @@ class FrameAdapter(nn.Module):
             self.proj_layer_norm = nn.LayerNorm(outside)
         self.layers = nn.ModuleList([nn.Module() for _ in range(layers)])
         for layer in self.layers:
-            layer.conv = nn.Conv1d(outside, 2 * outside, taps, stride=stride, padding=1)
+            put(layer, "conv", nn.Conv1d(outside, 2 * outside, taps, stride=stride, padding=1))
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, frames, width) -> (batch, fewer frames, outside)."""
         x = self.proj_layer_norm(self.proj(x)) if self.projects else x
         x = x.transpose(1, 2)
         for layer in self.layers:
-            a, b = layer.conv(x).chunk(2, 1)
+            a, b = layer.get_submodule("conv")(x).chunk(2, 1)
             x = a * b.sigmoid()
         return x.transpose(1, 2)
 
@@ -349,7 +349,8 @@ class WaveModel(Model):
         """
         states, seen = self.states(samples, attention_mask)
         if self.head:
-            return self.lm_head(states[-1])
+            logits: Tensor = self.lm_head(states[-1])
+            return logits
         return self.scoring.scores(self, states, seen) if self.kind else states[-1]
 
     def embed_speaker(self, samples: Tensor, attention_mask: Tensor | None = None) -> Tensor:
