@@ -22,6 +22,7 @@ from rushlight.models.layers.decoder import Decoder
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.heads import HeadedEncoder
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
+from rushlight.models.layers.speech.parakeet import TransducerModel
 from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
 from rushlight.models.layers.vision.clip import ClipModel
@@ -289,13 +290,15 @@ def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
 
 
 def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
-    waves = not hasattr(model, "mels")  # Moonshine reads samples
+    bins = getattr(model, "features", 0)  # Speech2Text's, frame by frame
+    waves = not hasattr(model, "mels") and not bins  # Moonshine reads samples
     name = "input_values" if waves else "input_features"
 
     def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
         return {"logits": m(i[name], i["decoder_input_ids"])}
 
-    shape = (2, 16000) if waves else (2, int(model.mels), 2 * int(model.frames))
+    shape: tuple[int, ...] = (2, 16000) if waves else (2, 64, bins)
+    shape = shape if waves or bins else (2, int(model.mels), 2 * int(model.frames))
     inputs = {name: _waves_of(model, *shape), "decoder_input_ids": _ids(model, 4)}
     shapes = {
         name: {0: "batch_size"},
@@ -305,11 +308,19 @@ def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
 
 
 def _waves(model: WaveModel, task: str, free: bool) -> OnnxForm:
-    def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
-        return {"logits": m(i["input_values"])}
+    bins = getattr(model, "features", 0)  # of a frame, where a model does not read samples
+    name = "input_features" if bins else "input_values"
+    if isinstance(model, TransducerModel):
+        raise ValueError(
+            f"export: {model.config.model_type} writes token by token, which a file cannot say; "
+            "supported: models with a CTC head"
+        )
 
-    inputs = {"input_values": _waves_of(model, 2, 16000)}
-    return OnnxForm(_Bound(model, run), inputs, {"input_values": {0: "batch_size"}})
+    def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
+        return {"logits": m(i[name])}
+
+    inputs = {name: _waves_of(model, *((2, 64, bins) if bins else (2, 16000)))}
+    return OnnxForm(_Bound(model, run), inputs, {name: {0: "batch_size"}})
 
 
 _FORMS: Sequence[tuple[Any, Callable[..., OnnxForm]]] = (

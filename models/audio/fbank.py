@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,8 +17,8 @@ _TOGETHER = 2048
 Features = npt.NDArray[np.float32]
 
 
-def _mel(hz: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
-    return np.asarray(1127.0 * np.log(1.0 + hz / 700.0))
+def _mel(hz: Any) -> Any:
+    return 1127.0 * np.log(1.0 + hz / 700.0)
 
 
 @lru_cache(4)
@@ -26,8 +27,8 @@ def filters(bins: int) -> npt.NDArray[np.float64]:
 
     `bins` is their number. It raises nothing of its own.
     """
-    edges = np.linspace(*_mel(np.array([LOW, RATE / 2])), bins + 2)
-    at = _mel(np.arange(N_FFT // 2 + 1) * (RATE / N_FFT))[:, None]
+    edges = np.linspace(float(_mel(LOW)), float(_mel(RATE / 2)), bins + 2)
+    at = np.asarray(_mel(np.arange(N_FFT // 2 + 1) * (RATE / N_FFT)))[:, None]
     rising = (at - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - at) / (edges[2:] - edges[1:-1])
     return np.asarray(np.maximum(0, np.minimum(rising, falling)))

@@ -61,8 +61,8 @@ class BeamSearch:
     """The texts that a CTC head's frames are likeliest to mean.
 
     letters: the vocabulary. width: how many texts go on at once. lm: n-grams of words; alpha: their
-    weight; beta: what each word adds (the names of pyctcdecode). exact: no token and no text is left
-    out for being unlikely, but for the width.
+    weight; beta: what each word adds (the names of pyctcdecode). exact: no token and no text is
+    left out for being unlikely, but for the width.
     """
 
     def __init__(

@@ -58,7 +58,7 @@ class CTCTranscriber(WindowTranscriber):
         self._forget()
 
     def _forget(self) -> None:
-        # Frames of a word that may go on, from which frame of the span on, and its start in seconds.
+        # Frames of a word that may go on, from which frame of the span on; its start in seconds.
         self.held: Frames | None = None
         self.held_at, self.begin = 0, 0.0
 
@@ -113,6 +113,8 @@ class CTCTranscriber(WindowTranscriber):
         assert self.held is not None
         words, frames, at = self._words(self.held), self.held, self.held_at
         self.held, self.held_at = (None, 0) if ended else (frames[len(frames) :], at + len(frames))
+        if words and (len(frames) - words[-1][-1].stop) * self.seconds > PAUSE:
+            ended = True  # the last word
         if not ended and words:
             goes_on = words[-1] if self.letters.words else words[-1][-1:]
             # Where words are not divided, only a token that touches the cut may go on.
@@ -135,10 +137,12 @@ class CTCTranscriber(WindowTranscriber):
         """The letters of each word of frames, as `_of` gave them."""
         if self.search is None:
             ids = frames[:, 1].astype(np.int64).tolist()
-            return self.letters.read(ids, frames[:, 0].tolist())
+            words: list[list[Letter]] = self.letters.read(ids, frames[:, 0].tolist())
+            return words
         best = self.search.run(frames.astype(np.float64))[0]
         spans = zip(best.ids, best.frames, strict=True)
-        return self.letters.spelled((n, first, stop, (log,)) for n, (first, stop, log) in spans)
+        words = self.letters.spelled((n, first, stop, (log,)) for n, (first, stop, log) in spans)
+        return words
 
     def _segment(self, words: Sequence[Sequence[Letter]], start: float) -> dict[str, Any]:
         space = self.letters.space

@@ -14,7 +14,7 @@ from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.speech.samples import RATE
-from rushlight.models.speech.split_windows import Samples, WindowTranscriber, padded
+from rushlight.models.speech.split_windows import Samples, WindowTranscriber
 from rushlight.models.tasks.record import Run
 
 # More tokens a second than this repeat themselves (Jeffries et al., 2024).
@@ -42,9 +42,8 @@ class GreedyTranscriber(WindowTranscriber):
     def window(self, samples: Samples, start: float) -> Run:
         """The segment of one window that begins at `start` seconds; returns a list."""
         model, seconds = self.model, len(samples) / RATE
-        inputs = padded(model.prepared(samples), model.least)
         with no_grad():
-            states = model.encode(tensor(inputs[None], device=model.device))
+            states = model.encode(tensor(model.ready(samples), device=model.device))
         self.state = state = model.start(states, reuse=self.state)
         tokens, logs, now = list[int](), list[float](), model.first
         for _ in range(min(model.context_length, math.ceil(TOKENS * seconds))):

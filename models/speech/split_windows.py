@@ -129,8 +129,3 @@ class WindowTranscriber:
         """Note one segment, with times and probabilities to four places."""
         self.segments.append(rounded(segment))
         yield Token(-1, segment["text"], segment["probability"])
-
-
-def padded(samples: Samples, least: int) -> Samples:
-    """The samples (n,), with zeros after them up to `least`."""
-    return np.concatenate([samples, np.zeros(max(0, least - len(samples)), np.float32)])

@@ -10,10 +10,10 @@ from rushlight.core import ops
 from rushlight.core.functional.joining import stack
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
-from rushlight.models.layers.speech.letters import Letter
-from rushlight.models.speech.ctc import CTCTranscriber
 from rushlight.models.audio.inputs import Sound, finite
+from rushlight.models.layers.speech.letters import Letter
 from rushlight.models.layers.speech.samples import RATE
+from rushlight.models.speech.ctc import CTCTranscriber
 from rushlight.models.tasks.record import Run
 
 AHEAD = 8  # frames that are scored at once, as most say nothing

@@ -73,7 +73,7 @@ TASK = Task(
             "beam_width",
             "int",
             1,
-            "Texts that a search over a CTC head's frames follows; 1: each frame's likeliest token.",
+            "Texts that a search of a CTC head's frames follows; 1: no search.",
             least=1,
         ),
         Option("lm", "text", None, "A file of word n-grams in the ARPA format, for that search."),

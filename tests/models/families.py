@@ -290,6 +290,8 @@ def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
     shape: tuple[int, ...] = (2, _SAMPLES.get(config.get("model_type", ""), usual))
     if "feature_projection_input_dim" in config:
         shape = 2, 23, config["feature_projection_input_dim"]
+    elif "input_feat_per_channel" in config:
+        shape = 2, 37, config["input_feat_per_channel"]
     elif "subsampling_factor" in config.get("encoder_config", {}):
         shape = 2, 43, config["encoder_config"]["num_mel_bins"]
     elif not shape[1]:

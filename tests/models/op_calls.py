@@ -31,7 +31,8 @@ def calls(m: Any, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Op, tuple[Any, 
         ids = rl.zeros(2, 5, dtype=rl.int64, device="meta")
         if isinstance(m, SpeechModel):
             moonshine = isinstance(m, MoonshineModel)
-            shape = (2, 4 * m.least) if moonshine else (2, m.mels, 2 * m.frames)
+            shape = (2, 4 * m.least) if moonshine else (2, 37, getattr(m, "features", 0))
+            shape = shape if shape[-1] else (2, m.mels, 2 * m.frames)
             heard = rl.zeros(*shape, device="meta")
             states = m.encode(heard)
             if moonshine:

@@ -50,7 +50,7 @@ def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[in
     far = c.max_relative_positions if c.max_relative_positions > 0 else c.max_position_embeddings
     sides = (c.position_buckets, far) if c.position_buckets > 0 else (far, 0)
     normed = "layer_norm" in [word.strip() for word in c.norm_rel_ebd.lower().split("|")]
-    table = DisentangledSpec(*sides, parts, c.share_att_key, normed)
+    table = DisentangledSpec(sides[0], sides[1], parts, c.share_att_key, normed)
     return (
         replace(
             spec,

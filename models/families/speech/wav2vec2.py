@@ -10,8 +10,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.layers.building import numbers_of
-from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.speech.wav2vec2 import WaveModel, rename_tensors

@@ -1,4 +1,4 @@
-"""w2v-BERT 2.0 (Seamless Communication, 2023): conformers over filter banks, with CTC or classes."""
+"""w2v-BERT 2.0 (Seamless Communication, 2023): conformers over filter banks, by CTC."""
 
 from __future__ import annotations
 

@@ -20,8 +20,8 @@ from rushlight.models.layers.encoder import EncoderContext, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
-from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
+from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class ConformerAttention(nn.Module):
             index = positions.expand(batch, self.heads, length, length)
             bias = (q @ keys).gather(-1, index) * scale
         y = ops.attention(q, k, v, mask=mask, bias=bias, scale=scale)
-        out: Tensor = self.linear_out(y.transpose(1, 2).reshape(batch, length, -1))
+        out: Tensor = self.get_submodule("linear_out")(y.transpose(1, 2).reshape(batch, length, -1))
         return out
 
     def _turned(self, x: Tensor, positions: Tensor | None) -> Tensor:
@@ -180,8 +180,9 @@ def positions_of(spec: ConformerSpec, x: Tensor, head: int, stored: Tensor | Non
     if spec.positions == "relative":
         return tensor(distance_angles(length, width), device=like.device)
     if spec.positions == "rotary":
-        rates = tensor(spec.theta ** (-np.arange(0, head, 2) / head), device=like.device)
-        stored = rates.to(like.dtype) if stored is None else stored
+        if stored is None:
+            rates = spec.theta ** (-np.arange(0, head, 2) / head)
+            stored = tensor(rates.astype(np.float32), device=like.device)
         angles = ops.arange(length, device=like.device).to(like.dtype).unsqueeze(1) * stored
         return stack([angles.cos(), angles.sin()])[:, None, None]
     if spec.positions == "relative_key":
@@ -205,12 +206,16 @@ class ConformerLayer(nn.Module):
 
     def forward(self, x: Tensor, context: EncoderContext, layer: int) -> Tensor:
         """(batch, frames, width) -> the same; context: the mask, and positions as `bias`."""
-        x = x + 0.5 * self.ffn1(self.ffn1_layer_norm(x))
+        x = x + 0.5 * self._fed("ffn1", x)
         x = x + self.self_attn(self.self_attn_layer_norm(x), context.mask, context.bias)
         seen = None if context.mask is None else context.mask[:, 0, 0, :].unsqueeze(-1)
         x = x + self.conv_module(x, seen)
-        x = x + 0.5 * self.ffn2(self.ffn2_layer_norm(x))
+        x = x + 0.5 * self._fed("ffn2", x)
         out: Tensor = self.final_layer_norm(x)
+        return out
+
+    def _fed(self, name: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(name)(self.get_submodule(f"{name}_layer_norm")(x))
         return out
 
 

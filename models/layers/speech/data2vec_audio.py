@@ -6,6 +6,7 @@ from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.naming import put
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
 from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 
@@ -23,12 +24,12 @@ class PositionConvs(nn.Module):
         self.even, self.activation = taps % 2 == 0, ACTIVATIONS[act]
         self.layers = nn.ModuleList([nn.Module() for _ in range(count)])
         for layer in self.layers:
-            layer.conv = nn.Conv1d(width, width, taps, padding=taps // 2, groups=groups)
+            put(layer, "conv", nn.Conv1d(width, width, taps, padding=taps // 2, groups=groups))
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, frames, width) -> the same."""
         for layer in self.layers:
-            y = layer.conv(x.transpose(1, 2)).transpose(1, 2)
+            y = layer.get_submodule("conv")(x.transpose(1, 2)).transpose(1, 2)
             y = y[:, : y.shape[1] - 1] if self.even else y
             x = self.activation(ops.layer_norm(y, (y.shape[-1],), eps=1e-5))
         return x

@@ -180,6 +180,11 @@ class MoonshineModel(SpeechModel):
 
         return GreedyTranscriber(self, options)
 
+    def ready(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """What `encode` takes, of one recording's samples (n,): (1, n or more)."""
+        x = self.prepared(samples)
+        return np.concatenate([x, np.zeros(max(0, self.least - len(x)), np.float32)])[None]
+
     def prepared(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Samples (n,) as the checkpoint wants them: as they are, or of mean 0 and variance 1."""
         return normalized(samples) if self.normalized else samples

@@ -20,8 +20,8 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.speech.conformer import by_distance, distance_angles
 from rushlight.models.layers.speech.letters import Letters, stored_letters
 from rushlight.models.layers.speech.samples import RATE, stored_settings
-from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
+from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.small_files import small_json
 
 HOP, WINDOW, N_FFT = 160, 400, 512
@@ -144,11 +144,14 @@ class ParakeetLayer(nn.Module):
 
     def forward(self, x: Tensor, seen: Tensor | None, angles: Tensor) -> Tensor:
         """(batch, frames, width) -> the same; seen (batch, frames): false for padding."""
-        x = x + 0.5 * self._fed(1, self.norm_feed_forward1(x))
-        x = x + self._attention(self.norm_self_att(x), seen, angles)
-        x = x + self._convolved(self.norm_conv(x), seen)
-        x = x + 0.5 * self._fed(2, self.norm_feed_forward2(x))
-        out: Tensor = self.norm_out(x)
+        x = x + 0.5 * self._fed(1, self._normed("feed_forward1", x))
+        x = x + self._attention(self._normed("self_att", x), seen, angles)
+        x = x + self._convolved(self._normed("conv", x), seen)
+        x = x + 0.5 * self._fed(2, self._normed("feed_forward2", x))
+        return self._normed("out", x)
+
+    def _normed(self, name: str, x: Tensor) -> Tensor:
+        out: Tensor = self.get_submodule(f"norm_{name}")(x)
         return out
 
     def _fed(self, number: int, x: Tensor) -> Tensor:
@@ -206,12 +209,12 @@ class ParakeetModel(WaveModel):
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Check the features' settings; read the pieces of words."""
         stored_settings(files, "ParakeetFeatureExtractor", feature_size=self.features)
-        self.letters = stored_letters(files, self.config.vocab_size, self.blank)
+        self.letters = stored_letters(files, self.config.vocab_size, self._blank)
 
     @property
-    def blank(self) -> int:
-        """The token that says nothing."""
-        return int(self.config.pad_token_id)
+    def _blank(self) -> int | None:
+        told: int | None = self.config.pad_token_id
+        return told
 
     @property
     def step(self) -> int:
@@ -278,7 +281,8 @@ class ParakeetModel(WaveModel):
         subsampling: Any = self.get_submodule("encoder.subsampling")
         count = subsampling.counted((mask != 0).long().sum(1, keepdim=True))
         frames = int(subsampling.counted(tensor([mask.shape[1]])).item())
-        return ops.arange(frames, device=mask.device).unsqueeze(0) < count
+        seen: Tensor = ops.arange(frames, device=mask.device).unsqueeze(0) < count
+        return seen
 
 
 class TransducerModel(ParakeetModel):
@@ -322,6 +326,10 @@ class TransducerModel(ParakeetModel):
                 f"{self.config.vocab_size} tokens"
             )
         self.start = start
+
+    @property
+    def _blank(self) -> int | None:
+        return self.blank
 
     @property
     def blank(self) -> int:

@@ -12,8 +12,8 @@ from rushlight.models.layers.blocks import disentangled
 from rushlight.models.layers.encoder import EncoderContext, EncoderLayer
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import NormSpec, make_norm
-from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 from rushlight.models.layers.speech.wav2vec2 import PositionConv, WaveModel
+from rushlight.models.layers.speech.wave_heads import MOST_TAPS
 
 
 class Upsampling(nn.Module):

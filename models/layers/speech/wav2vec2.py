@@ -157,20 +157,20 @@ class FrameAdapter(nn.Module):
             self.proj_layer_norm = nn.LayerNorm(outside)
         self.layers = nn.ModuleList([nn.Module() for _ in range(layers)])
         for layer in self.layers:
-            layer.conv = nn.Conv1d(outside, 2 * outside, taps, stride=stride, padding=1)
+            put(layer, "conv", nn.Conv1d(outside, 2 * outside, taps, stride=stride, padding=1))
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, frames, width) -> (batch, fewer frames, outside)."""
         x = self.proj_layer_norm(self.proj(x)) if self.projects else x
         x = x.transpose(1, 2)
         for layer in self.layers:
-            a, b = layer.conv(x).chunk(2, 1)
+            a, b = layer.get_submodule("conv")(x).chunk(2, 1)
             x = a * b.sigmoid()
         return x.transpose(1, 2)
 
 
 class AdaptedLayer(EncoderLayer):
-    """A layer with a narrow part after it that is learned for each language (Pratap et al., 2023)."""
+    """A layer with a narrow part after it, learned for each language (Pratap et al., 2023)."""
 
     def __init__(self, spec: EncoderSpec, inner: int) -> None:
         super().__init__(spec)
@@ -191,8 +191,8 @@ class WaveModel(Model):
 
     Without a head it gives hidden states, with another head than CTC's what `WaveHead` says. The
     kin replace what makes frames, `put_front` and `frames`, or the encoder, `put_encoder` and
-    `encode`. base: what names begin with in a checkpoint with a head. adapts: whether add_adapter is
-    a key of the kind.
+    `encode`. base: what names begin with in a checkpoint with a head. adapts: whether add_adapter
+    is a key of the kind.
     """
 
     base, adapts = "wav2vec2", True
@@ -216,6 +216,12 @@ class WaveModel(Model):
         self.head = self.kind == "ctc"
         base = f"{type(self).base}."
         self.prefix = base if self.kind or any(n.startswith(base) for n in names) else ""
+        for key, part in (("add_adapter", "adapter."), ("adapter_attn_dim", "adapter_layer.")):
+            if getattr(c, key, None) and not any(part in name for name in names):
+                raise FormatError(
+                    f"config.json: {key} is {getattr(c, key)}, and no tensor is named {part}; take "
+                    "the key out, or the file that has them"
+                )
         self.put_front()
         self.put_encoder()
         self.outside = width
@@ -343,7 +349,8 @@ class WaveModel(Model):
         """
         states, seen = self.states(samples, attention_mask)
         if self.head:
-            return self.lm_head(states[-1])
+            logits: Tensor = self.lm_head(states[-1])
+            return logits
         return self.scoring.scores(self, states, seen) if self.kind else states[-1]
 
     def embed_speaker(self, samples: Tensor, attention_mask: Tensor | None = None) -> Tensor:

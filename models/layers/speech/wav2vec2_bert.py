@@ -56,7 +56,8 @@ class AdapterLayer(nn.Module):
     def _fewer(self, name: str, x: Tensor) -> Tensor:
         x = self.get_submodule(f"{name}_layer_norm")(x).transpose(1, 2)
         a, b = self.get_submodule(f"{name}_conv")(x).chunk(2, 1)
-        return (a * b.sigmoid()).transpose(1, 2)
+        out: Tensor = (a * b.sigmoid()).transpose(1, 2)
+        return out
 
 
 class Wav2Vec2BertModel(ConformerModel):

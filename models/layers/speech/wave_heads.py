@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
-from rushlight.core.functional.joining import cat, stack
+from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -125,14 +125,15 @@ class WaveHead(nn.Module):
             mean = (x * real).sum(1, keepdim=True) / count
             squares = (((x - mean) * real) ** 2).sum(1, keepdim=True) / (count - 1)
             mean, spread = mean.squeeze(1), squares.sqrt().squeeze(1)
-        out: Tensor = model.feature_extractor(cat([mean, spread], -1))
+        out: Tensor = model.feature_extractor(ops.cat([mean, spread], -1))
         return out
 
     def _summed(self, model: Any, states: Sequence[Tensor]) -> Tensor:
         if not self.weighted:
             return states[-1]
         shares = model.layer_weights.softmax(-1).reshape(-1, 1, 1)
-        return (stack(list(states[:-1]), 1) * shares).sum(1)
+        summed: Tensor = (stack(list(states[:-1]), 1) * shares).sum(1)
+        return summed
 
 
 def _delays(config: Any) -> list[tuple[int, int, int, int]]:
