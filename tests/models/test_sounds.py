@@ -222,13 +222,13 @@ def test_music_of_a_text(device: str) -> None:
         rest = m.step(inputs[1][:, :, 3:], held, inputs[2])
         close(rl.cat([first, rest], 2), expected["out"], tolerance)
     options = {"guidance_scale": 3.0, "do_sample": False, "seed": 0}
-    given = [rl.tensor(a[:2], device=device) for a in (ids, ids != 1)]
-    composed = finished(compose(m, *given, 10, options))
+    text, seen = (rl.tensor(a[:2], device=device) for a in (ids, ids != 1))
+    composed = finished(compose(m, text, seen, 10, options))
     assert composed.shape == (2, 4, 10)
     close(m.sound(rl.tensor(composed, device=device)), expected["sound"], tolerance)
     drawn = options | {"guidance_scale": 1.0, "do_sample": True, "temperature": 1.0, "top_k": 1}
     likeliest = options | {"guidance_scale": 1.0}
-    runs = [finished(compose(m, *given, 2, chosen)) for chosen in (drawn, likeliest)]
+    runs = [finished(compose(m, text, seen, 2, chosen)) for chosen in (drawn, likeliest)]
     assert (runs[0] == runs[1]).all()
     with pytest.raises(ValueError, match=r"codes are \(1, 3, 2\); they must be \(batch, 4, n\)"):
         m.step(rl.zeros(1, 3, 2, device=device).long(), held)
