@@ -38,7 +38,7 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
-     "qwen", "smallthinker", "spark2_5"), SCRIPT,
+     "qwen", "smallthinker", "snac", "spark2_5"), SCRIPT,
 )  # fmt: skip
 HEAD = """# Model families
 
