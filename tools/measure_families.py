@@ -189,6 +189,10 @@ def sounds(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
         with rl.no_grad():
             result = tests.result_of(model, row, golden)
         yield model.config.model_type, "transformers", _off(result, rl.tensor(golden["out"]))
+    model, golden = tests.model("snac", device), tests.golden("snac")
+    codes = [rl.tensor(golden[f"codes:{i}"].astype(np.int64), device=device) for i in range(3)]
+    result = model.decode(codes, lambda n: np.cos(np.arange(n)))
+    yield "snac", SCRIPT, _off(result, rl.tensor(golden["out"]))
 
 
 def write(table: dict[str, dict[str, Any]]) -> None:

@@ -37,8 +37,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> SnacModel:
     c = read_config(Config, config)
     if c.attn_window_size is not None:
         raise FormatError(
-            f"config.json: attn_window_size {c.attn_window_size} is not supported; supported: null, "
-            "as of snac_24khz"
+            f"config.json: attn_window_size {c.attn_window_size} is not supported; supported: "
+            "null, as of snac_24khz"
         )
     rates = [numbers_of(key, getattr(c, key)) for key in ("encoder_rates", "decoder_rates")]
     strides, counts = numbers_of("vq_strides", c.vq_strides), [*rates[0], *rates[1], *c.vq_strides]

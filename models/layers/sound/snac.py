@@ -105,7 +105,8 @@ class _Noise(nn.Module):
         n = x.shape[-1]
         values = normal(0, 0, n) if self.draw is None else self.draw(n)
         noise = tensor(np.asarray(values, np.float32), device=x.device).to(x.dtype)
-        return x + noise * self.linear(x)
+        out: Tensor = x + noise * self.linear(x)
+        return out
 
 
 class _Block(nn.Module):
@@ -189,7 +190,7 @@ class SnacModel(CodecModel):
     def bandwidth(self, codebooks: int | None = None) -> float:
         count = self.codebooks if codebooks is None else codebooks
         frames = sum(self.rate / self.hop / stride for stride in self.vq_strides[:count])
-        return frames * self.bits / 1000
+        return float(frames * self.bits / 1000)
 
     def encode(  # type: ignore[override]
         self, audio: Tensor, codebooks: int | None = None
