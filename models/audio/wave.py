@@ -37,10 +37,10 @@ def wav_bytes(samples: npt.ArrayLike, rate: int) -> bytes:
 
 
 def save(path: str | Path, samples: npt.ArrayLike, rate: int) -> None:
-    """Write `wav_bytes` of samples to a file, which appears when it is whole.
+    """Write samples to the WAV file `path`, which appears when it is whole.
 
-    `samples`: in [-1, 1], (n,) or (channels, n); `rate`: samples a second. Raises what `wav_bytes`
-    does.
+    `samples`: in [-1, 1], (n,) or (channels, n), as `wav_bytes` takes them; `rate`: samples a
+    second. Raises ValueError as that does, and OSError where nothing can be written.
     """
     write_whole(path, wav_bytes(samples, rate))
 
@@ -67,4 +67,4 @@ def _head(rate: int, channels: int, size: int | None) -> bytes:
 def _pcm(values: npt.NDArray[np.floating]) -> bytes:
     if not np.isfinite(values).all():
         raise ValueError("wav: samples are not finite")
-    return np.rint(np.clip(values, -1, 1) * 32767).astype("<i2").tobytes()
+    return bytes(np.rint(np.clip(values, -1, 1) * 32767).astype("<i2").tobytes())
