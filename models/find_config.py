@@ -61,6 +61,8 @@ def auto(config: dict[str, Any]) -> dict[str, Any]:
     """config.json under the model_type that the reference takes it for."""
     if config.get("architectures") == ["ChronosBoltModelForForecasting"]:
         return config | {"model_type": "chronos_bolt"}
+    if "model_type" not in config and "vq_strides" in config:
+        return config | {"model_type": "snac"}
     if config.get("model_type") != "mistral" or "layer_types" not in config:
         return config
     named = config.get("architectures")

@@ -38,7 +38,7 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
-     "qwen", "smallthinker", "spark2_5"), SCRIPT,
+     "qwen", "smallthinker", "snac", "spark2_5"), SCRIPT,
 )  # fmt: skip
 HEAD = """# Model families
 
@@ -189,6 +189,10 @@ def sounds(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
         with rl.no_grad():
             result = tests.result_of(model, row, golden)
         yield model.config.model_type, "transformers", _off(result, rl.tensor(golden["out"]))
+    model, golden = tests.model("snac", device), tests.golden("snac")
+    codes = [rl.tensor(golden[f"codes:{i}"].astype(np.int64), device=device) for i in range(3)]
+    result = model.decode(codes, lambda n: np.cos(np.arange(n)))
+    yield "snac", SCRIPT, _off(result, rl.tensor(golden["out"]))
 
 
 def write(table: dict[str, dict[str, Any]]) -> None:

@@ -23,7 +23,8 @@ def htk_bank(count: int, bins: int, low: float, high: float, rate: int) -> Frame
 
     `bins` frequencies from 0 to half of `rate`; the triangles cover `low` to `high` Hz.
     """
-    mels = np.linspace(*htk_mels(np.array([low, high])), count + 2)
+    first, last = htk_mels(np.array([low, high])).tolist()
+    mels = np.linspace(first, last, count + 2)
     corners = 700.0 * (10.0 ** (mels / 2595.0) - 1.0)
     return _triangles(np.linspace(0, rate // 2, bins), corners)
 
@@ -33,9 +34,10 @@ def kaldi_bank(count: int, bins: int, low: float, high: float, rate: int) -> Fra
 
     Arguments as of `htk_bank`; `bins` is of the frequencies below half of `rate` and that one.
     """
-    corners = np.linspace(*htk_mels(np.array([low, high]), True), count + 2)
+    first, last = htk_mels(np.array([low, high]), True).tolist()
+    corners = np.linspace(first, last, count + 2)
     step = rate / ((bins - 1) * 2)
-    return _triangles(htk_mels(step * np.arange(bins), True), corners)
+    return _triangles(htk_mels(np.arange(bins) * np.float64(step), True), corners)
 
 
 def slaney_bank(count: int, n_fft: int, low: float, high: float, rate: int) -> Frames:

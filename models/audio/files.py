@@ -128,7 +128,7 @@ class AudioFile:
     @property
     def channels(self) -> int:
         """The number of channels."""
-        return self._values(0, 1).shape[1]
+        return int(self._values(0, 1).shape[1])
 
     def read(self, start: int, stop: int, channel: int | None = None) -> Values:
         """Samples start to stop, (n,) float32: fewer where the file ends.

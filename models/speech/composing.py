@@ -9,6 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.philox import uniform
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
@@ -27,7 +28,7 @@ def compose(
     guidance_scale, how far the logits go beyond those without a text (Ho and Salimans, 2022);
     do_sample, temperature, top_k and seed.
     """
-    c, draw = model.inner, np.random.default_rng(options["seed"])
+    c, drawn = model.inner, 0
     guided = options["guidance_scale"] > 1
     batch, books, delay = len(ids), c.num_codebooks, model.delay
     with no_grad():
@@ -47,7 +48,8 @@ def compose(
                 with_text, without = logits[:batch], logits[batch:]
                 logits = without + (with_text - without) * options["guidance_scale"]
         values = np.asarray((yield logits.readback()))
-        chosen = _drawn(values, options, draw) if options["do_sample"] else values.argmax(-1)
+        chosen = _drawn(values, options, drawn) if options["do_sample"] else values.argmax(-1)
+        drawn += values.size
         inside = (at + 1 > lag) & (at + 1 <= lag + frames)
         codes[:, :, at + 1] = np.where(inside, chosen, c.pad_token_id)
         yield Progress("compose", at + 1, total - 1)
@@ -55,11 +57,16 @@ def compose(
     return np.stack(rows, 1)
 
 
-def _drawn(logits: Any, options: Mapping[str, Any], draw: np.random.Generator) -> Codes:
-    """A code of each row of logits (batch, codebooks, codes), drawn from the likeliest `top_k`."""
+def _drawn(logits: Any, options: Mapping[str, Any], drawn: int) -> Codes:
+    """A code of each row of logits (batch, codebooks, codes), drawn from the likeliest `top_k`.
+
+    drawn: the random numbers that were used before.
+    """
     values = logits.astype(np.float64) / options["temperature"]
     most = min(options["top_k"], values.shape[-1])
     least = np.partition(values, -most, -1)[..., -most, None]
     values = np.where(values < least, -np.inf, values)
     # The largest of logits with Gumbel's noise is a draw of their softmax.
-    return np.asarray((values + draw.gumbel(size=values.shape)).argmax(-1))
+    chance = uniform(options["seed"], drawn, values.size).astype(np.float64).reshape(values.shape)
+    noise = -np.log(-np.log(np.clip(chance, 1e-9, 1 - 1e-9)))
+    return np.asarray((values + noise).argmax(-1))

@@ -30,8 +30,8 @@ def run(model: Any, text: Any, options: Mapping[str, Any], watched: bool) -> Run
     ids, mask = pad_batch(encoded, model.tokenizer.pad_id or 0)
     audio = model.audio_encoder
     frames = max(1, round(options["seconds"] * audio.rate / audio.hop))
-    given = (tensor(values, device=model.device) for values in (ids, mask))
-    codes = yield from compose(model, *given, frames, options)
+    source, seen = (tensor(values, device=model.device) for values in (ids, mask))
+    codes = yield from compose(model, source, seen, frames, options)
     with no_grad():
         sound = model.sound(tensor(codes, device=model.device)).float()
     samples = np.asarray((yield sound.readback()))[0]

@@ -87,6 +87,20 @@ _MIMI: dict[str, Any] = {
     "num_residual_layers": 2,
     "use_conv_shortcut": True,
 }
+# Its goldens are made by make_snac_goldens.py.
+SNAC: dict[str, Any] = {
+    "sampling_rate": 8000,
+    "encoder_dim": 4,
+    "encoder_rates": [2, 3, 4],
+    "decoder_dim": 32,
+    "decoder_rates": [4, 3, 2],
+    "attn_window_size": None,
+    "codebook_size": 32,
+    "codebook_dim": 4,
+    "vq_strides": [4, 2, 1],
+    "noise": True,
+    "depthwise": True,
+}
 _MUSICGEN: dict[str, Any] = {
     "text_encoder": {
         "model_type": "t5",
@@ -156,7 +170,8 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
         return np.asarray(values * 0.1 + offset, np.float32)
     if kind in ("embed", "embed_sum"):
         return values
-    gain = 0.6 if len(shape) == 3 and kind == "weight" else 1.2  # many layers are added up
+    added = kind == "weight" or (kind == "original0" and ".conv." not in name)
+    gain = 0.6 if len(shape) == 3 and added else 1.2  # many layers are added up
     return values * np.float32(gain / math.sqrt(math.prod(shape[1:])))
 
 

@@ -114,7 +114,7 @@ def test_a_folder_stands_for_itself(tmp_path: Path) -> None:
 def test_the_table_of_models_is_sound() -> None:
     for sources in hub.MODELS.values():
         for source in sources:
-            alone = (".gguf", ".spm", ".pth", ".cfg")
+            alone = (".gguf", ".spm", ".pth", ".pt", ".cfg")
             whole = [name for name in source.files if name.endswith(alone)]
             static = getattr(source, "members", None)
             graphs = all(name.endswith((".onnx", ".txt")) for name in source.files)

@@ -71,9 +71,10 @@ def test_every_family_has_a_row() -> None:
     configs = [open_tables(DATA / f"{row}.safetensors")[0][1].metadata for row in table.ROWS]
     rows = {json.loads(found["config"])["model_type"] for found in configs}
     others = {f"{room}{name}" for name in ("crepe", "resemblyzer")}
+    others.add(f"{room}snac")  # whose config.json names no model_type
     assert {m for kind, m in modules.items() if kind in rows} | others == set(modules.values())
     sizes = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
-    assert set(sizes) == set(table.ROWS) and max(sizes.values()) <= 50 << 10
+    assert set(sizes) == {*table.ROWS, "snac"} and max(sizes.values()) <= 50 << 10
 
 
 def test_classes_of_a_spectrogram(device: str) -> None:
@@ -222,13 +223,38 @@ def test_music_of_a_text(device: str) -> None:
         rest = m.step(inputs[1][:, :, 3:], held, inputs[2])
         close(rl.cat([first, rest], 2), expected["out"], tolerance)
     options = {"guidance_scale": 3.0, "do_sample": False, "seed": 0}
-    given = [rl.tensor(a[:2], device=device) for a in (ids, ids != 1)]
-    composed = finished(compose(m, *given, 10, options))
+    text, seen = (rl.tensor(a[:2], device=device) for a in (ids, ids != 1))
+    composed = finished(compose(m, text, seen, 10, options))
     assert composed.shape == (2, 4, 10)
     close(m.sound(rl.tensor(composed, device=device)), expected["sound"], tolerance)
     drawn = options | {"guidance_scale": 1.0, "do_sample": True, "temperature": 1.0, "top_k": 1}
     likeliest = options | {"guidance_scale": 1.0}
-    runs = [finished(compose(m, *given, 2, chosen)) for chosen in (drawn, likeliest)]
+    runs = [finished(compose(m, text, seen, 2, chosen)) for chosen in (drawn, likeliest)]
     assert (runs[0] == runs[1]).all()
     with pytest.raises(ValueError, match=r"codes are \(1, 3, 2\); they must be \(batch, 4, n\)"):
         m.step(rl.zeros(1, 3, 2, device=device).long(), held)
+
+
+def test_codes_of_several_rates(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    m, expected = model("snac", device), golden("snac")
+    sound = rl.tensor(table.sound_of(0.533, m.rate), device=device)
+    codes = m.encode(sound)
+    assert [row.numpy().tolist() for row in codes] == [
+        expected[f"codes:{i}"].tolist() for i in range(3)
+    ]
+    out = m.decode(codes, lambda n: np.cos(np.arange(n)))
+    close(out, expected["out"], 1e-4 if device == "cpu" else 1e-3)
+    if device == "cpu":
+        whole = m.decode(codes, np.zeros)
+        monkeypatch.setattr("rushlight.models.layers.sound.snac._SECONDS", 0.1)
+        parts = m.encode(sound)
+        assert all((a.numpy() == b.numpy()).all() for a, b in zip(parts, codes, strict=True))
+        close(m.decode(codes, np.zeros), whole)
+        monkeypatch.setattr("rushlight.models.layers.sound.snac.normal", lambda *a: np.zeros(a[2]))
+        longer = rl.tensor(table.sound_of(1.0, m.rate))
+        again = in_parts(m.round_trip(3), longer[None], (6000,))
+        close(again, m.decode(m.encode(longer)))
+    with pytest.raises(ValueError, match="codes are .* of which each has 4, 2, 1 frames"):
+        m.decode([codes[0], codes[2]])
+    with pytest.raises(rl.FormatError, match="attn_window_size 32 is not supported"):
+        model("snac", attn_window_size=32)

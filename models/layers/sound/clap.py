@@ -74,7 +74,8 @@ class _Fusion(nn.Module):
     def forward(self, x: Tensor, other: Tensor) -> Tensor:
         joint = x + other
         weight = (self.local_att(joint) + self.global_att(joint)).sigmoid()
-        return 2 * x * weight + 2 * other * (1 - weight)
+        mixed: Tensor = 2 * x * weight + 2 * other * (1 - weight)
+        return mixed
 
 
 class _Projection(nn.Module):
@@ -154,7 +155,8 @@ class ClapModel(SoundModel):
         longer (batch,): true for recordings whose pieces a tower that fuses hears too. ValueError
         for bands of another shape.
         """
-        spec, net = self.sound, self.get_submodule(_AUDIO)
+        spec = self.sound
+        net: Any = self.get_submodule(_AUDIO)
         ratio = spec.side // spec.bands
         frames = spec.side * ratio
         channels = 4 if spec.fused else 1
@@ -204,7 +206,7 @@ class ClapModel(SoundModel):
         vector: Tensor = self.text_projection(self.text_model.pooler(states))
         return vector
 
-    def forward(
+    def forward(  # type: ignore[override]
         self,
         ids: Tensor,
         features: Tensor,

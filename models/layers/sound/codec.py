@@ -152,7 +152,8 @@ class Flowing(Coding):
     def __init__(self, work: Callable[[Tensor, Flow], Tensor], unit: int, empty: Tensor) -> None:
         """empty: what is given where nothing is ready."""
         self.work, self.unit, self.empty = work, unit, empty
-        self.flow, self.rest = Flow(), None
+        self.flow = Flow()
+        self.rest: Tensor | None = None
 
     def push(self, x: Tensor, last: bool = False) -> Tensor:
         x = x if self.rest is None else cat([self.rest, x], -1)

@@ -173,7 +173,8 @@ class DacModel(CodecModel):
                 "needed for a frame"
             )
         states, codes = self.encoder(x), []
-        for book in list(self.quantizer.quantizers)[:count]:
+        quantizer: Any = self.quantizer
+        for book in list(quantizer.quantizers)[:count]:
             codes.append(book.codes(states))
             states = states - book.sound(codes[-1])
         return stack(codes, 1)
@@ -188,7 +189,8 @@ class DacModel(CodecModel):
 
     def _sound(self, codes: Tensor) -> Tensor:
         self.checked_codes(codes)
-        books = list(self.quantizer.quantizers)
+        quantizer: Any = self.quantizer
+        books = list(quantizer.quantizers)
         x = books[0].sound(codes[:, 0])
         for i in range(1, codes.shape[1]):
             x = x + books[i].sound(codes[:, i])

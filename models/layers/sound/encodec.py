@@ -70,7 +70,7 @@ class EncodecModel(CodecModel):
     def encode(
         self, audio: Tensor, codebooks: int | None = None, bandwidth: float | None = None
     ) -> Tensor:
-        """Codes of sound (batch, channels, n), or (batch, n) or (n,) where there is one channel.
+        """Codes of `audio` (batch, channels, n), or (batch, n) or (n,) where there is one channel.
 
         (batch, codebooks, frames); of a model with chunks (chunks, batch, codebooks, frames), where
         0 fills a last chunk that is shorter. bandwidth: thousands of bits a second, in place of
@@ -87,10 +87,10 @@ class EncodecModel(CodecModel):
     def encode_chunks(
         self, audio: Tensor, codebooks: int | None = None, bandwidth: float | None = None
     ) -> list[Chunk]:
-        """Codes (batch, codebooks, frames) and loudness (batch, 1, 1) of each chunk of sound.
+        """Codes (batch, codebooks, frames) and loudness (batch, 1, 1) of each chunk of `audio`.
 
-        Arguments and errors are those of `encode`. The loudness is None where sound is not divided
-        by it.
+        `codebooks`, `bandwidth` and errors are those of `encode`. The loudness is None where sound
+        is not divided by it.
         """
         sound, count = self.checked_sound(audio), self._count(codebooks, bandwidth)
         length = self.chunks.length or sound.shape[2]

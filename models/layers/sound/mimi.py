@@ -99,8 +99,10 @@ class _Layer(nn.Module):
 
     def forward(self, x: Tensor, flow: Flow | None) -> Tensor:
         x = x + self.self_attn_layer_scale(self.self_attn(self.input_layernorm(x), flow))
-        y = self.mlp.fc2(self.act(self.mlp.fc1(self.post_attention_layernorm(x))))
-        return x + self.mlp_layer_scale(y)
+        mlp: Any = self.mlp
+        y = mlp.fc2(self.act(mlp.fc1(self.post_attention_layernorm(x))))
+        out: Tensor = x + self.mlp_layer_scale(y)
+        return out
 
 
 class _Transformer(nn.Module):
@@ -205,15 +207,16 @@ class MimiModel(CodecModel):
         return Flowing(lambda x, flow: self._codes(x, count, flow), self.hop, empty)
 
     def decoding(self) -> Coding:
-        empty = self.decoder_transformer.layers[0].mlp.fc1.weight.new_zeros(1, self.channels, 0)
+        first: Any = next(iter(self.parameters()))
+        empty = first.new_zeros(1, self.channels, 0)
         return Flowing(self._sound, 1, empty)
 
     def _codes(self, x: Tensor, count: int, flow: Flow) -> Tensor:
         known = self._known(flow)
         x = self.encoder_transformer(self.encoder(x, known), known)
         x = self.downsample(x, known) if self.step > 1 else x
-        parts = self.quantizer
-        codes = parts.semantic_residual_vector_quantizer.codes(x, self.semantic)
+        parts: Any = self.quantizer
+        codes: list[Tensor] = parts.semantic_residual_vector_quantizer.codes(x, self.semantic)
         if count > self.semantic:
             codes += parts.acoustic_residual_vector_quantizer.codes(x, count - self.semantic)
         return stack(codes, 1)
@@ -221,7 +224,8 @@ class MimiModel(CodecModel):
     def _sound(self, codes: Tensor, flow: Flow) -> Tensor:
         known = self._known(flow)
         self.checked_codes(codes)
-        rows, parts = list(codes.unbind(1)), self.quantizer
+        rows = list(codes.unbind(1))
+        parts: Any = self.quantizer
         x = parts.semantic_residual_vector_quantizer.frames(rows[: self.semantic])
         if len(rows) > self.semantic:
             x = x + parts.acoustic_residual_vector_quantizer.frames(rows[self.semantic :])

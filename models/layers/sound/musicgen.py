@@ -30,8 +30,9 @@ class _Attention(nn.Module):
 
     def __init__(self, width: int, heads: int) -> None:
         self.heads = heads
-        for name in ("k_proj", "v_proj", "q_proj", "out_proj"):
-            setattr(self, name, nn.Linear(width, width, bias=False))
+        self.k_proj, self.v_proj, self.q_proj, self.out_proj = (
+            nn.Linear(width, width, bias=False) for _ in range(4)
+        )
 
     def _split(self, x: Tensor) -> Tensor:
         return x.reshape(*x.shape[:2], self.heads, -1).transpose(1, 2)
@@ -56,8 +57,10 @@ class _Layer(nn.Module):
         self.fc1 = nn.Linear(width, c.ffn_dim, bias=False)
         self.fc2 = nn.Linear(c.ffn_dim, width, bias=False)
         self.act = ACTIVATIONS[c.activation_function]
-        for name in ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm"):
-            setattr(self, name, nn.LayerNorm(width))
+        self.self_attn_layer_norm, self.encoder_attn_layer_norm = (
+            nn.LayerNorm(width) for _ in range(2)
+        )
+        self.final_layer_norm = nn.LayerNorm(width)
 
     def forward(
         self, x: Tensor, held: Held, place: str, masks: tuple[Tensor | None, Tensor | None]
@@ -72,7 +75,8 @@ class _Layer(nn.Module):
         text = held[f"text:{place}"]
         x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), *text, masks[1])
         y = self.fc2(self.act(self.fc1(self.final_layer_norm(x))))
-        return x + y
+        out: Tensor = x + y
+        return out
 
 
 class MusicModel(Model):
@@ -110,23 +114,22 @@ class MusicModel(Model):
     @property
     def delay(self) -> int:
         """How many steps after a frame's first code its last one is made, and one."""
-        return int(self.inner.num_codebooks) // self.channels
+        books: int = self.inner.num_codebooks // self.channels
+        return books
 
     def read(self, ids: Tensor, mask: Tensor | None = None) -> Tensor:
         """The states (batch, length, width) of texts' token ids (batch, length), as layers read
         them; mask (batch, length): false or zero for padding, whose states are zero.
         """
-        states = self.text_encoder(ids, mask)
+        states: Tensor = self.text_encoder(ids, mask)
         states = self.enc_to_dec_proj(states) if self.projects else states
         return states if mask is None else states * (mask != 0).unsqueeze(-1).to(states.dtype)
 
     def remembered(self, states: Tensor) -> Held:
         """What `step` holds before the first codes: the text's keys and values in each layer."""
-        layers = self.get_submodule("decoder.model.decoder.layers")
-        return {
-            f"text:{i}": layer.encoder_attn.remember(states)
-            for i, layer in enumerate(layers.children())
-        }
+        layers: Any = self.get_submodule("decoder.model.decoder.layers")
+        pairs = (layer.encoder_attn.remember(states) for layer in layers)
+        return {f"text:{i}": pair for i, pair in enumerate(pairs)}
 
     def step(self, codes: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
         """Logits (batch, codebooks, n, codes) after further codes (batch, codebooks, n).
@@ -134,7 +137,8 @@ class MusicModel(Model):
         held: what `remembered` made, to which these codes are added. mask (batch, length): of the
         text. ValueError for another number of codebooks.
         """
-        c, net = self.inner, self.get_submodule("decoder.model.decoder")
+        c: Any = self.inner
+        net: Any = self.get_submodule("decoder.model.decoder")
         if codes.ndim != 3 or codes.shape[1] != c.num_codebooks or not codes.shape[2]:
             raise ValueError(
                 f"{self.config.model_type}: codes are {codes.shape}; they must be (batch, "

@@ -284,7 +284,8 @@ class SeaDecoder(nn.Module):
 def nearest(x: Tensor, table: Tensor) -> Tensor:
     """The rows (..., n) of a table (rows, width) that are nearest to x (..., n, width)."""
     distances = (table * table).sum(-1) - 2 * (x @ table.T)
-    return distances.argmin(-1)
+    codes: Tensor = distances.argmin(-1)
+    return codes
 
 
 def residual_codes(x: Tensor, tables: Sequence[Tensor]) -> list[Tensor]:

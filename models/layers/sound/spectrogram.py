@@ -92,7 +92,8 @@ class SpectrogramTransformer(SoundModel):
 
     def hidden(self, features: Tensor) -> Tensor:
         """The states (batch, tokens, width) after the last norm; ValueError for another shape."""
-        c, net = self.config, self.get_submodule(self.base[:-1]) if self.base else self
+        c: Any = self.config
+        net: Any = self.get_submodule(self.base[:-1]) if self.base else self
         if features.ndim != 3 or features.shape[1:] != (c.max_length, c.num_mel_bins):
             raise ValueError(
                 f"{c.model_type}: features are {features.shape}; they must be (batch, "

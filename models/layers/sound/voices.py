@@ -51,7 +51,7 @@ class VoiceEncoder(Model):
         return mels.astype(np.float32)
 
     def voice(self, samples: Sound, pieces_a_second: float = 1.3, least: float = 0.75) -> Tensor:
-        """The vector (size,), of length 1, of who speaks in a recording (n,) at `rate`.
+        """The vector (size,), of length 1, of who speaks in `samples` (n,) at `rate`.
 
         The mean of the vectors of pieces of 1.6 s, `pieces_a_second` of them, the last one with
         silence at its end where `least` of it is sound. As Resemblyzer's `embed_utterance`. The
