@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import rushlight as rl
+from rushlight.core.io.text.tokenizer import Encoding
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.models.families import families
 from rushlight.models.speech.composing import compose
@@ -258,3 +259,28 @@ def test_codes_of_several_rates(device: str, monkeypatch: pytest.MonkeyPatch) ->
         m.decode([codes[0], codes[2]])
     with pytest.raises(rl.FormatError, match="attn_window_size 32 is not supported"):
         model("snac", attn_window_size=32)
+
+
+class _Words:
+    """A tokenizer whose tokens are words' lengths."""
+
+    pad_id = 1
+
+    def encode_batch(self, texts: list[str], max_length: int | None = None) -> list[Any]:
+        rows = [[3 + len(word) % 20 for word in text.split()][:max_length] for text in texts]
+        return [Encoding(ids, [], []) for ids in rows]
+
+
+def test_labels_and_music_of_texts() -> None:
+    m = model("clap")
+    m.tokenizer = _Words()
+    choose, sound = rl.pipeline("zero-shot-audio-classification", m), table.sound_of(0.3, 16000)[0]
+    scores = choose(sound, candidate_labels="bell, rainfall")
+    assert {row["label"] for row in scores} == {"bell", "rainfall"}
+    assert sum(row["score"] for row in scores) == pytest.approx(1)
+    m = model("musicgen")
+    m.tokenizer = _Words()
+    result = rl.pipeline("text-to-audio", m)("a slow waltz", seconds=0.05)
+    assert result["audio"].shape == (400,) and result["sampling_rate"] == 8000
+    with pytest.raises(ValueError, match="the text is empty"):
+        rl.pipeline("text-to-audio", m)(" ")
