@@ -31,4 +31,5 @@ def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[in
     return wav2vec2.describe(c, names)
 
 
-FAMILY = wav2vec2.family("sew", Config, ARCHITECTURES, SEWModel, describe=describe)
+family, builder = wav2vec2.family, wav2vec2.builder  # for SEW-D
+FAMILY = family("sew", Config, ARCHITECTURES, SEWModel, describe=describe)

@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
-from rushlight.models.families.speech import sew, wav2vec2
+from rushlight.models.families.speech import sew
 from rushlight.models.layers.blocks.disentangled import DisentangledSpec
 from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.norms import NormSpec
@@ -66,10 +66,10 @@ def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[in
 def build(config: dict[str, Any], names: Collection[str]) -> WaveModel:
     """The model of a checkpoint with these tensor names, on the meta device; -1 is for none."""
     told = {name: 0 if value == -1 else value for name, value in config.items()}
-    return wav2vec2.builder(Config, ARCHITECTURES, SEWDModel, describe)(told, names)
+    return sew.builder(Config, ARCHITECTURES, SEWDModel, describe)(told, names)
 
 
-FAMILY = wav2vec2.family(
+FAMILY = sew.family(
     "sew-d",
     Config,
     ARCHITECTURES,

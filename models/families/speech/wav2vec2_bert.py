@@ -6,8 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
 
-from rushlight.models.families.speech import wav2vec2
-from rushlight.models.families.speech.wav2vec2_conformer import Config as ConformerConfig
+from rushlight.models.families.speech import wav2vec2_conformer
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.norms import NormSpec
 from rushlight.models.layers.speech.wav2vec2_bert import Wav2Vec2BertModel
@@ -17,7 +16,7 @@ ARCHITECTURES = classes_of("Wav2Vec2Bert", EVERY)
 
 
 @dataclass
-class Config(ConformerConfig):
+class Config(wav2vec2_conformer.Config):
     """The keys of config.json that the model depends on; defaults are transformers'."""
 
     vocab_size: int | None = None  # type: ignore[assignment]
@@ -43,11 +42,11 @@ def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[in
         c.intermediate_size,
         c.hidden_act,
         NormSpec("layer", c.layer_norm_eps),
-        names=wav2vec2.NAMES,
+        names=wav2vec2_conformer.NAMES,
     )
     return spec, []
 
 
-FAMILY = wav2vec2.family(
+FAMILY = wav2vec2_conformer.family(
     "wav2vec2-bert", Config, ARCHITECTURES, Wav2Vec2BertModel, describe=describe, refused=()
 )

@@ -29,4 +29,5 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return "encoder.pos_conv_embed." in name or wav2vec2.unused(name, config)
 
 
-FAMILY = wav2vec2.family("wav2vec2-conformer", Config, ARCHITECTURES, ConformerModel, unused=unused)
+family, NAMES = wav2vec2.family, wav2vec2.NAMES  # for w2v-BERT
+FAMILY = family("wav2vec2-conformer", Config, ARCHITECTURES, ConformerModel, unused=unused)
