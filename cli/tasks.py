@@ -180,7 +180,8 @@ def _option_flags(options: tuple[Option, ...], defaults: Mapping[str, Any]) -> d
         kind, default = KINDS[option.kind].flag, defaults[option.name]
         if kind is None:
             continue
-        names = (f"--{option.name}/--{option.off}",) if option.off else ()
+        flag = option.name.replace("_", "-")
+        names = (f"--{flag}/--{option.off}",) if option.off else ()
         told = typer.Option(*names, help=option.help, min=option.least)
         if option.kind == "texts" and default is not None:
             default = list(default)

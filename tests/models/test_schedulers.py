@@ -99,7 +99,8 @@ def test_a_model_learns_with_a_scheduler() -> None:
         loss = (layer(noisy) - target).square().mean()
         loss.backward()
         optimizer.step()
-        return loss.detach()
+        told: rl.Tensor = loss.detach()
+        return told
 
     clean = rl.ones(64, 3)
     losses = [step(clean, rl.randn(64, 3), rl.randint(0, 50, (64,))).item() for _ in range(40)]

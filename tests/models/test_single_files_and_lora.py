@@ -18,7 +18,7 @@ from . import tiny_pipelines as tiny
 from .test_drawing import folder_of
 
 Arrays = dict[str, npt.NDArray[Any]]
-DRAWN = {"seed": 5, "steps": 2, "size": "32", "guidance": 3.0}
+DRAWN: dict[str, Any] = {"seed": 5, "steps": 2, "size": "32", "guidance": 3.0}
 
 
 def _weights(folder: Path, part: str) -> Arrays:

@@ -170,7 +170,7 @@ def test_arguments_of_pipelines(encoder: Any, writer: Any) -> None:
         (
             lambda e, w: rl.pipeline("txt-generation", w),
             ValueError,
-            "'txt-generation' is not supported; did you mean 'text-generation'[?] supported: auto",
+            "'txt-generation' is not supported; did you mean 'text-generation'[?] supported",
         ),
         (lambda e, w: rl.pipeline(), ValueError, "model is missing"),
         (lambda e, w: rl.pipeline(model=e, device="cpu"), ValueError, "not to a loaded model"),

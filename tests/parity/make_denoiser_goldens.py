@@ -73,8 +73,8 @@ def result_of(model: Any, kind: str, inputs: dict[str, Any]) -> Any:
         names = ("hidden_states", "timestep", "effnet", "encoder_hidden_states")
         return model(*(given[name] for name in names))
     if "resolution" in given:
-        names = ("resolution", "aspect_ratio")
-        given["added_cond_kwargs"] = {name: given.pop(name) for name in names}
+        told = ("resolution", "aspect_ratio")
+        given["added_cond_kwargs"] = {name: given.pop(name) for name in told}
     return model(**given, return_dict=False)[0]
 
 

@@ -8,6 +8,7 @@ import json
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -44,7 +45,8 @@ def build(folder: Path, name: str) -> Path:
         ("vae", diffusers.AutoencoderKL(**vae)),
     ):
         shapes[part] = {n: tuple(t.shape) for n, t in module.state_dict().items()}
-    return tiny.write_pipeline(folder, name, shapes)
+    written: Path = tiny.write_pipeline(folder, name, shapes)
+    return written
 
 
 class Noise:
@@ -53,16 +55,16 @@ class Noise:
     def __init__(self) -> None:
         self.calls = 0
 
-    def __call__(self, shape: object, **more: object) -> torch.Tensor:
+    def __call__(self, shape: Any, **more: object) -> torch.Tensor:
         self.calls += 1
         return torch.from_numpy(tiny.values(f"noise {self.calls}", tuple(shape)))
 
 
-def golden(name: str, folder: Path) -> dict:
+def golden(name: str, folder: Path) -> dict[str, Any]:
     """What the parts and the pipeline give."""
     pipe = getattr(diffusers, tiny.PIPELINES[name]["class"]).from_pretrained(folder)
     pipe.set_progress_bar_config(disable=True)
-    row: dict = {}
+    row: dict[str, Any] = {}
     with torch.no_grad():
         latents = torch.from_numpy(tiny.values("latents", (1, 4, 4, 4)))
         unet = tiny.PIPELINES[name]["unet"]
@@ -113,7 +115,7 @@ def golden(name: str, folder: Path) -> dict:
     return row
 
 
-def changed(pipe: object) -> dict:
+def changed(pipe: Any) -> dict[str, Any]:
     """Pictures out of a picture, and out of one with a mask."""
     noise, row = Noise(), {}
     for module in (kl, sd_image, sd_paint):

@@ -156,8 +156,8 @@ def main(rows: list[str]) -> None:
             wave = table.wave_mask_of(samples.shape[1])
             given = {"attention_mask": torch.from_numpy(wave).long()}
         decoder = hasattr(model, "lm_head") or hasattr(model, "proj_out")
-        whole = ("ForCausalLM", "ForConditionalGeneration", "EncoderDecoderModel")
-        whole = (*whole, "ForSequenceClassification", "ForAudioFrame", "ForXVector", "ForCTC")
+        texts = ("ForCausalLM", "ForConditionalGeneration", "EncoderDecoderModel")
+        whole = (*texts, "ForSequenceClassification", "ForAudioFrame", "ForXVector", "ForCTC")
         decoder = decoder or any(kind in architecture for kind in whole)
         alone = decoder and not more and not headed
         if alone and "position_ids" in inspect.signature(model.forward).parameters:

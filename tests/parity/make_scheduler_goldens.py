@@ -10,6 +10,7 @@ import math
 import sys
 import types
 from pathlib import Path
+from typing import Any
 
 import mpmath
 import numpy as np
@@ -27,7 +28,7 @@ def values(number: int, kind: float, shape: tuple[int, ...] = SHAPE) -> np.ndarr
 
 
 SCALED = {"beta_start": 0.00085, "beta_end": 0.012, "beta_schedule": "scaled_linear"}
-ROWS: list[tuple[str, dict, dict]] = [
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("DDPMScheduler", {}, {}),
     (
         "DDPMScheduler",
@@ -238,9 +239,9 @@ def quantile(share: float, a: float, b: float) -> float:
     return float(mpmath.findroot(area, (1e-12, 1 - 1e-12), solver="anderson", tol=1e-20))
 
 
-def run(name: str, config: dict, options: dict) -> dict:
+def run(name: str, config: dict[str, Any], options: dict[str, Any]) -> dict[str, Any]:
     """The row with the timesteps, and the sample after them."""
-    module = importlib.import_module(MODULES[name])
+    module: Any = importlib.import_module(MODULES[name])
     if config.get("use_beta_sigmas"):
         stats = types.SimpleNamespace(beta=types.SimpleNamespace(ppf=quantile))
         module.scipy = types.SimpleNamespace(stats=stats)

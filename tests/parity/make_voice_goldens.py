@@ -30,8 +30,8 @@ def main(rows: list[str]) -> None:
     def drawn(*shape: Any) -> torch.Tensor:
         return torch.from_numpy(table.noise_of(tuple(shape)))
 
-    torch.randn = drawn  # type: ignore[assignment]
-    torch.randn_like = lambda x: drawn(*x.shape)  # type: ignore[assignment, misc]
+    torch.randn = drawn
+    torch.randn_like = lambda x: drawn(*x.shape)
     for row in rows or table.ROWS:
         architecture, settings = table.ROWS[row]
         kind: Any = getattr(transformers, architecture)

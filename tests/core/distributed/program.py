@@ -142,7 +142,7 @@ def wrapped() -> Any:
         loss(parallel(x[rank::size]), y[rank::size]).backward()
     loss(parallel(x[rank::size]), y[rank::size]).backward()
     grads = [p.grad.tolist() for p in model.parameters() if p.grad is not None]
-    whole = rl.autograd.grad(2 * loss(model(x), y), list(model.parameters()))
+    whole: Any = rl.autograd.grad(2 * loss(model(x), y), list(model.parameters()))
     exact = [grad.tolist() for grad in whole]
     branches: Any = Branches()
     unused = nn.parallel.DistributedDataParallel(branches, find_unused_parameters=True)
