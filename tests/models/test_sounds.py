@@ -66,7 +66,7 @@ def result_of(m: Any, row: str, expected: dict[str, Any]) -> Any:
 
 
 def test_every_family_has_a_row() -> None:
-    """Those with real weights are in test_voices_and_pitch.py."""
+    """Those with real weights are in test_speaker_verification.py and test_pitch_estimation.py."""
     room = "rushlight.models.families.sound."
     modules = {kind: m for kind, m in families().items() if m.startswith(room)}
     configs = [open_tables(DATA / f"{row}.safetensors")[0][1].metadata for row in table.ROWS]
