@@ -28,7 +28,7 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
         kinds = {"multi_label_classification": "sigmoid", "regression": "none"}
         function = kinds.get(model.problem, "softmax")
     with no_grad():
-        logits = model(**model.features([samples])).float()
+        logits = model(**model.inputs_of([samples])).float()
         if function != "none":
             logits = logits.sigmoid() if function == "sigmoid" else logits.softmax(-1)
     (scores,) = np.asarray((yield logits.readback()))

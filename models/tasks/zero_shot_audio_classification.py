@@ -22,7 +22,7 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     texts = text_vectors(model, sentences)
     samples = samples_of(audio, model.rate)
     with no_grad():
-        logits = model.compare(model.encode_audio(**model.features([samples])), texts)
+        logits = model.compare(model.encode_audio(**model.inputs_of([samples])), texts)
         scores = logits.softmax(-1)
     (row,) = np.asarray((yield scores.readback()))
     yield Progress("classify", 1, 1)

@@ -81,7 +81,7 @@ def test_every_family_has_a_row() -> None:
 def test_classes_of_a_spectrogram(device: str) -> None:
     m, expected = model("ast", device), golden("ast")
     sounds = [table.sound_of(s, 16000)[0] for s in (0.21, 0.6)]
-    given = m.features(sounds)
+    given = m.inputs_of(sounds)
     close(given["features"], expected["features"])
     with rl.no_grad():
         close(m(**given), expected["out"], 1e-4 if device == "cpu" else 1e-3)
@@ -97,7 +97,7 @@ def test_classes_of_a_spectrogram(device: str) -> None:
 def test_sounds_and_texts(name: str, device: str) -> None:
     m, expected = model(name, device), golden(name)
     seconds = (0.4, 1.7 if name == "clap-fused" else 1.0)
-    given = m.features([table.sound_of(s, 16000)[0] for s in seconds])
+    given = m.inputs_of([table.sound_of(s, 16000)[0] for s in seconds])
     values, wanted = given["features"].numpy(), expected["features"]
     close(values[0], wanted[0])
     close(values[1, :1], wanted[1, :1])  # the pieces of a longer one are drawn there

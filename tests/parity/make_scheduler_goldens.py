@@ -269,7 +269,7 @@ def run(name: str, config: dict[str, Any], options: dict[str, Any]) -> dict[str,
             output = torch.cat([output, torch.from_numpy(values(number, 0.4))], 1)
         time = t if scheduler.timesteps.is_floating_point() else int(t)
         sample = scheduler.step(output, time, sample, **passed).prev_sample
-    row = {"class": name, "config": config, "options": options}
+    row: dict[str, Any] = {"class": name, "config": config, "options": options}
     row["timesteps"] = [round(float(t), 4) for t in scheduler.timesteps[::3]]
     row["sample"] = [float(f"{x:.9g}") for x in sample.flatten().double()]
     if hasattr(scheduler, "add_noise"):

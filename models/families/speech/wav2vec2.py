@@ -14,7 +14,7 @@ from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
 from rushlight.models.layers.heads import labels_of
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.norms import NormSpec
-from rushlight.models.layers.speech.wav2vec2 import WaveModel, rename_tensors
+from rushlight.models.layers.speech.wav2vec2 import TASKS, WaveModel, rename_tensors
 from rushlight.models.layers.speech.wave_heads import EVERY, classes_of
 
 ARCHITECTURES = classes_of("Wav2Vec2", EVERY)
@@ -121,6 +121,13 @@ def unused(name: str, config: dict[str, Any]) -> bool:
     return name == "objective.weight"
 
 
+def _tasks_of(architectures: tuple[str, ...]) -> tuple[str, ...]:
+    """Transcription, and the tasks of the other heads of a kind."""
+    heads = {"ForSequenceClassification": TASKS["classes"], "ForXVector": TASKS["speaker"]}
+    more = (task for end, task in heads.items() if any(a.endswith(end) for a in architectures))
+    return ("automatic-speech-recognition", *more)
+
+
 def family(
     model_type: str,
     config_class: type[Any],
@@ -135,7 +142,7 @@ def family(
     described = more.pop("describe", describe)
     return Family(
         model_types=(model_type,),
-        tasks=("automatic-speech-recognition",),
+        tasks=_tasks_of(architectures),
         architectures=architectures,
         base_prefix=f"{model_class.base}.",
         config=config_class,

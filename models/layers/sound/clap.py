@@ -139,7 +139,7 @@ class ClapModel(SoundModel):
         if name in files:
             self.files = {name: files[name]}
 
-    def features(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
+    def inputs_of(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
         """{"features", "longer"} of recordings, as `encode_audio` takes them."""
         pairs = [self.bands(samples) for samples in recordings]
         longer = [far for _, far in pairs]

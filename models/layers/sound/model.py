@@ -26,7 +26,7 @@ class SoundModel(Model):
         """Read what the checkpoint says of its classes."""
         self.problem = small_json(files, "config.json").get("problem_type")
 
-    def features(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
+    def inputs_of(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
         """What `forward` takes of recordings: samples (n,) at `rate`, which are read by slices."""
         raise NotImplementedError
 

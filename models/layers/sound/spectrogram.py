@@ -75,7 +75,7 @@ class SpectrogramTransformer(SoundModel):
         if name in files:
             self.files = {name: files[name]}
 
-    def features(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
+    def inputs_of(self, recordings: Sequence[Sound]) -> dict[str, Tensor]:
         """{"features": (batch, frames, bands)}: Kaldi's bands, filled with zeros or cut."""
         c = self.config
         bank = kaldi_bank(c.num_mel_bins, 257, 20, self.rate // 2, self.rate)

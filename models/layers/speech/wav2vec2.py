@@ -14,7 +14,8 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.convolution import conv1d
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
-from rushlight.core.tensor.tensor import Tensor
+from rushlight.core.tensor.tensor import Tensor, from_numpy
+from rushlight.models.audio.inputs import Sound
 from rushlight.models.config_schema import choose
 from rushlight.models.layers.encoder import EncoderContext, EncoderLayer, EncoderSpec
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -22,6 +23,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
 from rushlight.models.layers.speech.letters import Letters, stored_letters
 from rushlight.models.layers.speech.samples import (
+    RATE,
     check_samples,
     normalized,
     samples_of_a_frame,
@@ -31,6 +33,8 @@ from rushlight.models.layers.speech.wave_heads import MOST_TAPS, WaveHead, kind_
 from rushlight.models.model import Model
 from rushlight.models.small_files import small_json
 
+# The tasks of heads other than CTC's, which are served in place of the family's.
+TASKS = {"classes": "audio-classification", "speaker": "speaker-verification"}
 MASKED = "masked_spec_embed"
 # Names of the weight-normed convolution, older and newer.
 _RENAMED = {
@@ -195,7 +199,7 @@ class WaveModel(Model):
     is a key of the kind.
     """
 
-    base, adapts = "wav2vec2", True
+    base, adapts, rate = "wav2vec2", True, RATE
 
     @nn.layers_on("meta")
     def __init__(
@@ -300,6 +304,7 @@ class WaveModel(Model):
     def _read_letters(self, files: Mapping[str, bytes]) -> None:
         problem = small_json(files, "config.json").get("problem_type")
         self.problem = problem if isinstance(problem, str) else None
+        self.tasks = (TASKS.get(self.kind, "automatic-speech-recognition"),)
         if self.head:
             self.letters = stored_letters(files, self.spec.vocab, self.config.pad_token_id)
         if self.letters is not None and "vocab.json" in files:
@@ -339,6 +344,15 @@ class WaveModel(Model):
     def prepared(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Samples (n,) as the checkpoint wants them: of mean 0 and variance 1, or as they are."""
         return normalized(samples) if self.normalized else samples
+
+    def inputs_of(self, recordings: Sequence[npt.NDArray[np.float32]]) -> dict[str, Tensor]:
+        """What `forward` takes by name, of one recording's samples (n,) in a list."""
+        (samples,) = recordings
+        return {"samples": from_numpy(self.ready(np.asarray(samples))).to(self.device)}
+
+    def voice(self, samples: Sound) -> Tensor:
+        """The vector (size,) of who speaks in samples (n,) at `rate`; see `embed_speaker`."""
+        return self.embed_speaker(**self.inputs_of([np.asarray(samples)]))[0]
 
     def forward(self, samples: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, frames, vocab), or the last hidden state (batch, frames, width).
