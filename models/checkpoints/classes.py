@@ -62,7 +62,8 @@ def instead(
     if len(names) > MOST:  # each may mean several models to compare with
         raise error
     stems = {base_of(supported).removesuffix("Model") for supported in error.supported}
-    if config.get("auto_map") and not any(base_of(n).removesuffix("Model") in stems for n in names):
+    unknown = not any(base_of(n).removesuffix("Model") in stems for n in names)
+    if config.get("auto_map") and unknown:
         raise error
     if len(names) != 1 or isinstance(named, str):
         for name in names:
@@ -74,13 +75,16 @@ def instead(
         for i, told in enumerate(_others(config, names, error.supported))
         if (left := spare(told)) is not None
     ]
-    if fits:
-        return min(fits)[2]
+    left, _, best = min(fits, default=(0, 0, None))
+    if best is not None and not (unknown and left):
+        return best
     for name in error.supported:  # of a class that none of the names tells
         told = {**config, "architectures": [name]}
         if spare(told) == 0:
             return told
-    raise error
+    if best is None:
+        raise error
+    return best
 
 
 def _others(

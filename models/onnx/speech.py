@@ -50,6 +50,11 @@ def speech_graph(config: GraphConfig, graphs: Graphs) -> SpeechGraph:
     return (WhisperGraph if features else MoonshineGraph)(config, graphs)
 
 
+def _filled(samples: npt.NDArray[np.float32], least: int) -> npt.NDArray[np.float32]:
+    """Samples (n,) as (1, n), with zeros after them up to `least`."""
+    return np.concatenate([samples, np.zeros(max(0, least - len(samples)), np.float32)])[None]
+
+
 class SpokenState(DecoderState):
     """The rows that a decoder goes on with, of one window of sound each."""
 
@@ -212,6 +217,10 @@ class MoonshineGraph(SpeechGraph):
         """Samples (n,) as the checkpoint wants them: as they are, or of mean 0 and variance 1."""
         return normalized(samples) if self.normalized else samples
 
+    def ready(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """What `forward` takes, of one recording's samples (n,): (1, n or more)."""
+        return _filled(self.prepared(samples), self.least)
+
     def encode(self, features: Tensor) -> Tensor:
         """The encoder's states (batch, frames, width) of samples (batch, n), 16000 a second."""
         check_samples(self.config.model_type, features, None, self.least)
@@ -292,6 +301,10 @@ class SoundGraph(GraphModel):
     def prepared(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
         """Samples (n,) as the checkpoint wants them: of mean 0 and variance 1, or as they are."""
         return normalized(samples) if self.normalized else samples
+
+    def ready(self, samples: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+        """What `forward` takes, of one recording's samples (n,): (1, n or more)."""
+        return _filled(self.prepared(samples), self.least)
 
     def forward(self, samples: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, frames, vocab) of a CTC head or (batch, classes), or the last states.

@@ -100,13 +100,13 @@ def test_apply_chat_template_is_that_of_transformers(model: Any) -> None:
 
 
 def test_a_misspelled_option_is_no_variable(model: Any) -> None:
-    for name in ("temprature", "max_tokens", "do_sample", "num_beams"):
+    for name in ("temprature", "max_tokens", "max_time", "best_of"):
         with pytest.raises(TypeError, match=f"option '{name}' is not supported"):
             list(model.chat(ASK, **{name: 1}))
         with pytest.raises(TypeError, match=f"option '{name}'"):
             rl.pipeline("chat", model).run(ASK, {name: 1})
-    model.template = ChatTemplate("{{ do_sample }}")
-    list(model.chat(ASK, do_sample=5, max_new_tokens=1))
+    model.template = ChatTemplate("{{ max_time }}")
+    list(model.chat(ASK, max_time=5, max_new_tokens=1))
     assert model.prompts == ["5"]
 
 

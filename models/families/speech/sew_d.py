@@ -81,6 +81,5 @@ FAMILY = sew.family(
         "conv_kernel_size",
         "conv_groups",
         "conv_act",
-        "add_adapter",
     ),
 )

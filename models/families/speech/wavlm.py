@@ -6,6 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any
 
+from rushlight.models.config_schema import choose
 from rushlight.models.families.speech import wav2vec2
 from rushlight.models.layers.encoder import EncoderSpec
 from rushlight.models.layers.positions.distances import RelativeSpec
@@ -28,6 +29,7 @@ class Config(wav2vec2.Config):
 
 def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[int, int, int]]]:
     """The encoder of a configuration, and the convolutions before it."""
+    choose("adapter_attn_dim", c.adapter_attn_dim, (None,))
     spec, convs = wav2vec2.describe(c, names)
     distances = RelativeSpec(c.num_buckets, c.max_bucket_distance)
 
@@ -43,5 +45,4 @@ FAMILY = wav2vec2.family(
     ARCHITECTURES,
     WavLMModel,
     describe=describe,
-    refused=("adapter_attn_dim", "num_feat_extract_layers"),
 )

@@ -76,6 +76,7 @@ class VocoderConfig:
     """The keys of vocoder_config: of HiFi-GAN."""
 
     own = ("sampling_rate",)
+    neutral = _MADE
 
     model_in_dim: int = 80
     upsample_initial_channel: int = 512

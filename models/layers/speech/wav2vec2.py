@@ -216,7 +216,7 @@ class WaveModel(Model):
         """
         c, width = config, spec.width
         self.config, self.spec, self.convs = config, spec, tuple(convs)
-        self.kind = kind_of(c.architectures, names)
+        self.kind = kind_of(c.architectures, names, self.base)
         self.head = self.kind == "ctc"
         base = f"{type(self).base}."
         self.prefix = base if self.kind or any(n.startswith(base) for n in names) else ""

@@ -24,11 +24,15 @@ KINDS = {
 MOST_TAPS = 1 << 10
 
 
-def kind_of(architectures: Any, names: Collection[str]) -> str:
-    """The kind of head, by config.json's architectures or else by the tensors; "" for none."""
+def kind_of(architectures: Any, names: Collection[str], base: str) -> str:
+    """The kind of head, by config.json's architectures or else by the tensors; "" for none.
+
+    base: the name of the module below the head, which is like that of the class without one.
+    """
     told = architectures[0] if architectures else ""
+    alone = told.lower() == f"{base.replace('_', '')}model"
     for kind, (tensor, end) in KINDS.items():
-        if told.endswith(end) or (not told.endswith("Model") and tensor in names):
+        if told.endswith(end) or (not alone and tensor in names):
             return kind
     return ""
 
