@@ -211,7 +211,7 @@ def test_a_pipeline_gives_what_the_model_gives(shared_page: Any, native: Any) ->
         ("rl.pipeline('chat', '/models/tiny/')", "bert serves feature-extraction, sentence-"),
         (
             "rl.pipeline('chatter', '/models/none/')",
-            "did you mean 'chat'? supported: automatic-speech-recognition, background-removal, ",
+            "did you mean 'chat'? supported: audio-classification, ",
         ),
         ("(await rl.pipeline('feature-extraction', model)).stream('a')", "does not stream"),
     ],
