@@ -59,7 +59,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     if (at > row * 16u * P(1u)) {
       goes = sums[at - 1u];
     }
-    let first = counters[(lane & 7u) * 256u] >> (16u * (lane >> 3u)) & 0xffffu;
+    let first = (counters[(lane & 7u) * 256u] >> (16u * (lane >> 3u))) & 0xffffu;
     before[lane] = row * P(3u) + goes - first - select(0u, low, lane > 7u);
   }
   workgroupBarrier();
@@ -67,7 +67,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>,
     let digit = (held[k].x >> P(2u)) & 15u;
     let shift = 16u * (digit >> 3u);
     let at = (digit & 7u) * 256u + lane;
-    let rank = (counters[at] >> shift & 0xffffu) + select(0u, low, digit > 7u);
+    let rank = ((counters[at] >> shift) & 0xffffu) + select(0u, low, digit > 7u);
     counters[at] += 1u << shift;
     sorted[before[digit] + rank] = held[k];
   }
