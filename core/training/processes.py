@@ -127,8 +127,11 @@ class Processes:
             train.dataset, self.size, self._rank, shuffle=kind is RandomSampler
         )
         names = ("batch_size", "num_workers", "collate_fn", "drop_last", "timeout",
-                 "worker_init_fn", "prefetch_factor", "persistent_workers")  # fmt: skip
+                 "worker_init_fn", "persistent_workers", "in_order")  # fmt: skip
         options = {name: getattr(train, name) for name in names}
+        if train.num_workers:
+            options["prefetch_factor"] = train.prefetch_factor
+            options["multiprocessing_context"] = train.multiprocessing_context
         return DataLoader(train.dataset, sampler=sampler, **options)
 
     @property

@@ -86,7 +86,11 @@ class Journal:
         beside = self.out.with_name(f"{self.out.name}.unfinished")
         writer = None
         for part in range(parts):
-            kept = [result for result in self.read(part) if "error" not in result]
+            kept = [
+                result | {"id": str(result["id"])}  # numbers and texts share no column
+                for result in self.read(part)
+                if "error" not in result
+            ]
             if not kept:
                 continue
             schema = None if writer is None else writer.schema

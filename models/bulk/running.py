@@ -58,11 +58,12 @@ def run_all(
 
     source: see `sources.rows`, as `field`. model: a name, folder or hub id, which every process
     loads once; files are mapped, so a machine holds one copy. out: a .jsonl or .parquet file of
-    {"id", "output"}, in the order of the rows; rows with errors go to OUT.errors.jsonl beside it,
-    and more than `most_errors` of them stop the job (ValueError). `part` rows are kept together
-    as soon as they are done, so that a job which was killed goes on where it was; a changed input,
-    model or option refuses to go on (ValueError) unless `restart`. A part whose process ends is
-    tried three times, then row by row, and a row that ends its process is set aside as an error.
+    {"id", "output"}, in the order of the rows (ids are texts in .parquet); rows with errors go to
+    OUT.errors.jsonl beside it, and more than `most_errors` of them stop the job (ValueError).
+    `part` rows are kept together as soon as they are done, so that a job which was killed goes on
+    where it was; a changed input, model or option refuses to go on (ValueError) unless `restart`. A
+    part whose process ends is tried three times, then row by row, and a row that ends its process
+    is set aside as an error.
     options: those of the task. progress(rows): called as rows are done. Few rows are in memory at
     once.
     """
@@ -137,8 +138,13 @@ class _Job:
                         self._count(self.journal.read(part[0]))
                         self.kept += 1
                         progress(len(part[1]))
-                    else:
+                        continue
+                    try:
                         pending[self._submit(part[1])] = part
+                    except BrokenProcessPool:  # a process ended since the last results
+                        suspects.append(part)
+                        if not pending:
+                            self._close()
                 if not pending and not suspects:
                     break
                 if not pending:  # one at a time, to see whose process ends
@@ -185,7 +191,7 @@ class _Job:
                 self._close()
         if len(part) == 1:
             row = part[0]
-            words = f"its process ended, {TRIES} times"
+            words = f"its process ended at each of {TRIES} tries"
             return [{"id": row.name, "position": row.position, "error": words}]
         return [result for row in part for result in self._alone([row])]
 

@@ -1,23 +1,15 @@
-"""What the model layer's generation can do: requests for other things are refused by name."""
+"""Options of generation in the servers' own names."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
-from rushlight.models.generation import chatting
-from rushlight.models.generation.chatting import SAMPLING
+from rushlight.models.generation.prefix_cache import PrefixCache
 from rushlight.models.serving.errors import ApiError
 from rushlight.models.serving.fields import Fields
 
-FORMS = "response_format" in SAMPLING  # answers that fit a schema
-TOP = "logprobs" in SAMPLING  # the likeliest tokens beside the chosen one
-# How forced calls become a form; None where nothing holds a model to one.
-CALLS = getattr(chatting, "calls_asked", None)
-
-# Numbers of sampling by the names of llama.cpp's and vLLM's servers; those that are followed.
+# Numbers of sampling by the names of llama.cpp's and vLLM's servers.
 _NUMBERS = (
     "typical_p", "top_n_sigma", "dynatemp_range", "dynatemp_exponent", "xtc_probability",
     "xtc_threshold", "dry_multiplier", "dry_base", "mirostat_tau", "mirostat_eta",
@@ -31,10 +23,10 @@ _WHOLE = (
 def further(fields: Fields) -> dict[str, Any]:
     """The options of sampling beyond OpenAI's that a request has and generation follows."""
     options: dict[str, Any] = {}
-    for name in (name for name in _NUMBERS if name in SAMPLING):
+    for name in _NUMBERS:
         if (number := fields.number(name, -1e6, 1e6)) is not None:
             options[name] = number
-    for name in (name for name in _WHOLE if name in SAMPLING):
+    for name in _WHOLE:
         if (count := fields.whole(name, -1, 1 << 30)) is not None:
             options[name] = count
     return options
@@ -48,7 +40,7 @@ def form(value: Any, place: str = "response_format") -> dict[str, Any]:
     kind = value.get("type") if isinstance(value, Mapping) else value
     if value is None or kind == "text":
         return {}
-    supported = ("text", "json_object", "json_schema") if FORMS else ("text",)
+    supported = ("text", "json_object", "json_schema")
     if not isinstance(value, Mapping) or kind not in supported:
         raise ApiError(
             f"{place} {kind!r} is not supported; supported: {', '.join(supported)}",
@@ -69,14 +61,5 @@ def keep_prefixes(model: Any, most_bytes: int) -> None:
 
     It raises nothing. Layers whose state cannot be cut back then go on from a kept one.
     """
-    name = "rushlight.models.generation.prefix_cache"
-    if most_bytes > 0 and hasattr(model, "prefix_cache") and find_spec(name) is not None:
-        model.prefix_cache = import_module(name).PrefixCache(most_bytes)
-
-
-def top_logprobs(fields: Fields, key: str, most: int) -> int:
-    """How many of the likeliest tokens are told beside each; ApiError where none can be."""
-    if TOP:
-        return fields.whole(key, 0, most) or 0
-    fields.only(key, (0, False, True), "the logprobs of chosen tokens are given, no others")
-    return 0
+    if most_bytes > 0 and hasattr(model, "prefix_cache"):
+        model.prefix_cache = PrefixCache(most_bytes)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from rushlight.core.basis.errors import RushlightError
-from rushlight.models.generation.chatting import SAMPLING
+from rushlight.models.generation.chatting import SAMPLING, calls_asked
 from rushlight.models.serving import able
 from rushlight.models.serving.errors import ApiError, too_long
 from rushlight.models.serving.fields import Fields
@@ -131,11 +131,11 @@ def _prompts(model: Any, ask: Ask) -> list[list[int]]:
         raise ApiError(f"this model ({kind}) reads texts only; send no pictures", param="messages")
     messages = [_thinking(model, message) for message in ask.messages]
     variables = {"chat_template_kwargs": ask.variables} if ask.variables else {}
-    if ask.forced is not None and able.CALLS is not None:
+    if ask.forced is not None:
         parallel = False if ask.one_call else None
         asked = {"tool_choice": ask.forced, "parallel_tool_calls": parallel}
         asked |= {k: v for k, v in ask.options.items() if k == "response_format"}
-        _, more = able.CALLS(model.template, ask.tools, asked)
+        _, more = calls_asked(model.template, ask.tools, asked)
         ask.options |= more
     return [model.chat_ids(messages, tools=ask.tools or None, **variables)]
 

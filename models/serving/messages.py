@@ -8,7 +8,6 @@ import json
 import re
 from typing import Any
 
-from rushlight.models.serving import able
 from rushlight.models.serving.errors import ApiError
 from rushlight.models.serving.fields import Fields, brief
 
@@ -212,12 +211,11 @@ def chosen_tools(
     if choice == "none":
         return [], None
     names = [tool["function"]["name"] for tool in tools]
-    if able.CALLS is not None:
-        if choice == "required" and names:
-            return tools, choice
-        if isinstance(choice, dict) and choice.get("type") == "function":
-            if (name := _named(choice)) in names:
-                return tools, {"type": "function", "function": {"name": name}}
+    if choice == "required" and names:
+        return tools, choice
+    if isinstance(choice, dict) and choice.get("type") == "function":
+        if (name := _named(choice)) in names:
+            return tools, {"type": "function", "function": {"name": name}}
     if isinstance(choice, dict) and choice.get("type") == "allowed_tools":
         rows = choice.get("allowed_tools", choice)
         rows = rows if isinstance(rows, dict) else {}
@@ -226,10 +224,9 @@ def chosen_tools(
         wanted = [_named(row) for row in listed]
         if rows.get("mode", "auto") == "auto" and wanted and set(wanted) <= set(names):
             return [tool for tool in tools if tool["function"]["name"] in wanted], None
-    forces = ", required, a function's name" if able.CALLS is not None else ""
     raise ApiError(
-        f"{place} is {brief(choice)}; supported: auto, none{forces}, and allowed_tools of those "
-        f"that are given{'' if forces else ': a call cannot be forced'}",
+        f"{place} is {brief(choice)}; supported: auto, none, required, a function's name, and "
+        "allowed_tools of those that are given",
         param=place,
         code="unsupported_value",
     )

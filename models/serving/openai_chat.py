@@ -41,7 +41,7 @@ def read(fields: Fields) -> Ask:
     ask.tools, ask.forced = chosen_tools(tools_of(fields), fields.value("tool_choice"))
     ask.one_call = not fields.flag("parallel_tool_calls", True)
     ask.logprobs = fields.flag("logprobs")
-    if top := able.top_logprobs(fields, "top_logprobs", 20):
+    if top := fields.whole("top_logprobs", 0, 20):
         ask.options["logprobs"] = top
     ask.options |= able.form(fields.value("response_format"))
     read_stream(fields, ask)

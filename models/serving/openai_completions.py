@@ -44,11 +44,8 @@ def read(fields: Fields) -> Completion:
     ask.options["stop"] = tuple(fields.texts("stop", MOST_STOPS))
     ask.echo = fields.flag("echo")
     ask.logprobs = fields.has("logprobs")
-    if able.TOP:
-        if top := fields.whole("logprobs", 0, 20):
-            ask.options["logprobs"] = top
-    else:
-        fields.only("logprobs", (0, 1), "the logprobs of chosen tokens are given: 0 or 1")
+    if top := fields.whole("logprobs", 0, 20):
+        ask.options["logprobs"] = top
     fields.only("suffix", ("",), "leave it out")
     ask.options |= able.form(fields.value("response_format"))
     read_stream(fields, ask)

@@ -148,8 +148,8 @@ def test_a_row_that_ends_its_process_is_set_aside(
     summary = run_all(source, TASK, model, out, part=2)
     assert (summary.done, summary.failed) == (3, 1)
     (failed,) = lines(tmp_path / "out.errors.jsonl")
-    assert failed["position"] == 2 and "process ended, 1 times" in failed["error"]
-    assert [row["id"] for row in rl.datasets.read_table(out).rows] == [0, 1, 3]
+    assert failed["position"] == 2 and "process ended at each of 1 tries" in failed["error"]
+    assert [row["id"] for row in rl.datasets.read_table(out).rows] == ["0", "1", "3"]
 
 
 def test_folders_of_files_and_what_is_refused(model: Path, tmp_path: Path) -> None:

@@ -83,10 +83,14 @@ def test_a_single_file_draws_what_the_folder_draws(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     row = tiny.PIPELINES[name]
-    one_head = {"num_attention_heads": 1}  # as widths below 64 have in files without configs
+    # As files without configs have: one head of widths below 64, norms of 32 groups.
+    one_head = {"num_attention_heads": 1}
+    wide = {"block_out_channels": [32, 64], "norm_num_groups": 32}
+    monkeypatch.setitem(tiny.VAE, "block_out_channels", [32] * 4)
+    monkeypatch.setitem(tiny.VAE, "norm_num_groups", 32)
     changed = {
         **row,
-        "unet": {**row["unet"], "attention_head_dim": 8 if name == "sd15" else [1, 1]},
+        "unet": {**row["unet"], **wide, "attention_head_dim": 8 if name == "sd15" else [1, 1]},
         "text_encoder": {**row["text_encoder"], **one_head},
     }
     if name == "sdxl":

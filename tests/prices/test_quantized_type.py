@@ -88,11 +88,6 @@ MIXES = "models/gguf/recipes.py"
 # endings of its files' names.
 ONNX = ("core/onnx/packing.py", "core/onnx/export/nodes/quantized.py", "models/onnx/files.py",
         "web/loading/graphs.js")  # fmt: skip
-# Files of denoisers, whose 32 are groups of norms and features of heads.
-DRAWN = (
-    "models/diffusion/transformers/originals.py",
-    "models/diffusion/single_file/denoiser_file.py",
-)
 
 
 def row_rules(path: str, source: str) -> list[str]:
@@ -113,7 +108,7 @@ def test_no_other_place_knows_a_type() -> None:
             made = {"build", "__pycache__"} & set(path.parts)
             if path.suffix in (".py", ".js") and not made and path.name != "quantized.py":
                 name = path.relative_to(ROOT).as_posix()
-                if name == MIXES or name in (*ONNX, *DRAWN):
+                if name == MIXES or name in ONNX:
                     continue
                 wrong += row_rules(name, path.read_text(encoding="utf-8"))
     assert wrong == []

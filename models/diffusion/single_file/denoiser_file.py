@@ -306,7 +306,6 @@ def vae_config(tensors: Mapping[str, Tensor], scale: float, shift: float) -> dic
         "up_block_types": ["UpDecoderBlock2D"] * count,
         "layers_per_block": _count(tensors, "encoder.down.0.block."),
         "latent_channels": tensors["decoder.conv_in.weight"].shape[1],
-        "norm_num_groups": 32 if widths[0] % 32 == 0 else 2,
         "sample_size": 1024,
         "scaling_factor": scale,
         "shift_factor": shift,

@@ -195,7 +195,6 @@ def _unet_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "cross_attention_dim": context,
         "use_linear_projection": linear,
         "attention_head_dim": 8 if not linear else [max(w // 64, 1) for w in widths],
-        "norm_num_groups": 32 if widths[0] % 32 == 0 else 4,
         "sample_size": 128 if "label_emb.0.0.weight" in inside else 96 if context == 1024 else 64,
     }
     if "label_emb.0.0.weight" in inside:
@@ -219,7 +218,6 @@ def _vae_config(tensors: Mapping[str, Tensor], xl: bool) -> dict[str, Any]:
         "up_block_types": ["UpDecoderBlock2D"] * count,
         "layers_per_block": _depth(inside, "encoder.down.0.block."),
         "latent_channels": int(inside["decoder.conv_in.weight"].shape[1]),
-        "norm_num_groups": 32 if widths[0] % 32 == 0 else 2,
         "sample_size": 1024 if xl else 512,
         "scaling_factor": 0.13025 if xl else 0.18215,
     }

@@ -378,12 +378,12 @@ def _width_of(sizes: Mapping[str, tuple[int, ...]]) -> tuple[int, int, int]:
 def _sana_config(tensors: Tensors) -> dict[str, Any]:
     sizes = {name: t.shape for name, t in unprefixed(tensors, SANA.tells).items()}
     width, channels, patch = _width_of(sizes)
-    cross = 112 if width % 112 == 0 else 72
+    head, cross = 32, 112 if width % 112 == 0 else 72
     return {
         "in_channels": channels,
         "out_channels": sizes["final_layer.linear.weight"][0] // patch**2,
-        "num_attention_heads": width // 32,
-        "attention_head_dim": 32,
+        "num_attention_heads": width // head,
+        "attention_head_dim": head,
         "num_layers": count_of(sizes, "blocks"),
         "num_cross_attention_heads": width // cross,
         "cross_attention_head_dim": cross,
