@@ -23,6 +23,8 @@ Handler = Callable[[Server, Request], Awaitable[Response]]
 
 GETS: dict[str, Handler] = {
     "/": telling.home,
+    "/chat.js": telling.page,
+    "/chat.css": telling.page,
     "/health": telling.health,
     "/v1/health": telling.health,
     "/props": telling.props,

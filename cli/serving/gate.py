@@ -17,7 +17,7 @@ from starlette.responses import JSONResponse, Response
 from rushlight.models.serving.errors import ApiError
 
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_OPEN = ("/health", "/v1/health")  # asked without a key
+_OPEN = ("/health", "/v1/health", "/chat.js", "/chat.css")  # asked without a key
 _FORMS = "multipart/form-data"
 _WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations")
 _METHODS = "GET, POST, OPTIONS"
@@ -110,7 +110,8 @@ class Gate:
             )
         if method == "OPTIONS":
             return
-        if self.key and path not in _OPEN and not self._knows_key(headers):
+        page = path == "/" and "text/html" in headers.get("accept", "")
+        if self.key and not page and path not in _OPEN and not self._knows_key(headers):
             raise ApiError("the key is missing or wrong", status=401, code="invalid_api_key")
         if method == "POST":
             kind = headers.get("content-type", "").partition(";")[0].strip().lower()

@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import FileResponse, PlainTextResponse, Response
 
 from rushlight.cli.serving.server import Served, Server
 from rushlight.cli.serving.streams import Json
 from rushlight.core.settings.version import __version__
 from rushlight.models.serving.errors import ApiError
 
+PAGE = Path(__file__).parent / "page"
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
+    "img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
 _OLLAMA = "0.12.0"  # the version of Ollama's interface
 
 
@@ -22,9 +28,18 @@ def _row(served: Served) -> dict[str, Any]:
 
 
 async def home(server: Server, request: Request) -> Response:
-    """A line for a browser."""
+    """The chat page for a browser, a line for others."""
+    if "text/html" in request.headers.get("accept", ""):
+        return await page(server, request)
     names = ", ".join(served.name for served in server.models)
     return PlainTextResponse(f"Rushlight {__version__} serves {names}.\n")
+
+
+async def page(server: Server, request: Request) -> Response:
+    """A file of the chat page. It says nothing of the server, so that it is open without a key."""
+    name = request.url.path.rpartition("/")[2] or "index.html"
+    headers = {"content-security-policy": _POLICY, "cache-control": "no-cache"}
+    return FileResponse(PAGE / name, headers=headers)
 
 
 async def health(server: Server, request: Request) -> Response:
