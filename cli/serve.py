@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -37,6 +38,13 @@ def serve(
     cache_mb: Annotated[
         int, typer.Option(min=0, help="Memory of the caches of earlier conversations, in MB.")
     ] = 1024,
+    memory_mb: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Memory of models, in MB: what does not fit is loaded when a request names it.",
+        ),
+    ] = None,
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a request.")] = 600,
 ) -> None:
     """Serve models over HTTP to clients of OpenAI's, Anthropic's, llama.cpp's and Ollama's
@@ -52,7 +60,7 @@ def serve(
         ) from None
     from rushlight.cli.serving.app import application
     from rushlight.cli.serving.gate import is_loopback
-    from rushlight.cli.serving.server import Limits
+    from rushlight.cli.serving.held import Limits
 
     key = api_key or ""
     if not is_loopback(host) and not key:
@@ -63,6 +71,7 @@ def serve(
         print("rushlight: without --tls the key and all texts travel readable", file=sys.stderr)
     check_device(device)
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
+    limits.memory = (memory_mb or 0) << 20
     names = [name for name in (model, embedding, speech, *(also or ())) if name]
     server = loaded(dict.fromkeys(names), device, limits)
     config = uvicorn.Config(
@@ -81,13 +90,27 @@ def serve(
 def loaded(names: Any, device: str, limits: Any) -> Any:
     """A server of models by their names, folders, files or hub ids.
 
-    names: the first is asked where a request names none. device, limits: of all of them.
+    names: the first is asked where a request names none. device, limits: of all of them. Each is
+    loaded once, so that what is wrong with it is known now; ValueError for one that is larger than
+    `limits.memory`.
     """
     from rushlight import models
-    from rushlight.cli.serving.server import Served, Server
+    from rushlight.cli.serving.held import Served
+    from rushlight.cli.serving.server import Server
 
-    rows = []
-    for name in names:
+    rows: list[Served] = []
+    for name in reversed(list(names)):  # so that the first one is loaded at the end
+        load = partial(models.load, fetched(name), device)
         short = Path(name).name if os.path.exists(name) else name
-        rows.append(Served(short, models.load(fetched(name), device), limits))
+        row = Served(short, load(), limits, load if limits.memory else None)
+        rows.insert(0, row)
+        if limits.memory and row.about.nbytes > limits.memory:
+            raise ValueError(
+                f"{name} has {row.about.nbytes / 1e6:.0f} MB of weights; --memory-mb is "
+                f"{limits.memory >> 20}: give more, or a file with fewer bits per weight"
+            )
+        for other in reversed(rows[1:]):
+            held = sum(r.about.nbytes for r in rows if r.model is not None)
+            if limits.memory and held > limits.memory and other.model is not None:
+                other.put_away()
     return Server(rows, limits)

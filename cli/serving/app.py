@@ -15,6 +15,7 @@ from starlette.routing import Route
 from rushlight.cli.serving import making, measuring, talking, telling
 from rushlight.cli.serving.engine import as_api_error
 from rushlight.cli.serving.gate import Gate
+from rushlight.cli.serving.held import Leases
 from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Gone, Json
 from rushlight.models.serving.errors import ApiError
@@ -34,7 +35,7 @@ GETS: dict[str, Handler] = {
     "/v1/models": telling.models,
     "/v1/models/{name:path}": telling.model,
     "/api/tags": telling.ollama_tags,
-    "/api/ps": telling.ollama_tags,
+    "/api/ps": telling.ollama_running,
     "/api/version": telling.ollama_version,
 }
 POSTS: dict[str, Handler] = {
@@ -84,7 +85,7 @@ def application(server: Server, *, key: str = "", origins: Sequence[str] = ()) -
     app = Starlette(
         routes=routes, lifespan=life, exception_handlers={HTTPException: _not_there}
     )  # fmt: skip
-    return Gate(app, key, origins)
+    return Gate(Leases(app, server.memory), key, origins)
 
 
 def _route(server: Server, handler: Handler, path: str) -> Callable[[Request], Any]:

@@ -13,7 +13,8 @@ import numpy as np
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rushlight.cli.serving.server import Served, Server
+from rushlight.cli.serving.held import Served
+from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Json
 from rushlight.models.serving.answers import now
 from rushlight.models.serving.errors import ApiError
@@ -45,7 +46,7 @@ def _options(task: Any, options: dict[str, Any]) -> dict[str, Any]:
 async def speech(server: Server, request: Request) -> Response:
     """The sound of a text: wav, or pcm (16 bits, mono)."""
     fields = await server.fields(request)
-    served = server.named(fields.text("model", most=512), _speaks, "speech")
+    served = await server.named(fields.text("model", most=512), _speaks, "speech")
     text = fields.text("input", most=MOST_LETTERS)
     if not text:
         raise fields.wrong("input", "it must be a text")
@@ -77,7 +78,7 @@ async def speech(server: Server, request: Request) -> Response:
 async def pictures(server: Server, request: Request) -> Response:
     """Pictures of a prompt, as PNG in base64."""
     fields = await server.fields(request)
-    served = server.named(fields.text("model", most=512), _draws, "pictures")
+    served = await server.named(fields.text("model", most=512), _draws, "pictures")
     prompt = fields.text("prompt", most=32_000)
     if not prompt:
         raise fields.wrong("prompt", "it must be a text")

@@ -11,7 +11,8 @@ from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
-from rushlight.cli.serving.server import Served, Server
+from rushlight.cli.serving.held import Served
+from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Json, body_of
 from rushlight.models.serving.errors import ApiError, too_long
 from rushlight.models.serving.fields import Fields
@@ -33,11 +34,11 @@ def _hears(served: Served) -> bool:
     return "automatic-speech-recognition" in served.tasks
 
 
-def _embedder(server: Server, fields: Fields) -> Served:
+async def _embedder(server: Server, fields: Fields) -> Served:
     """The model that a request names, or the last that embeds: one that is there for it alone."""
     name = fields.text("model", most=512)
     able = [served for served in server.models if _embeds(served)]
-    return server.named(name or (able[-1].name if able else ""), _embeds, "embeddings")
+    return await server.named(name or (able[-1].name if able else ""), _embeds, "embeddings")
 
 
 async def _vectors(
@@ -72,7 +73,7 @@ async def _vectors(
 async def embeddings(server: Server, request: Request) -> Response:
     """OpenAI's embeddings."""
     fields = await server.fields(request)
-    served = _embedder(server, fields)
+    served = await _embedder(server, fields)
     texts = prompts_in(fields, "input", MOST_TEXTS)
     width = fields.whole("dimensions", 1, 1 << 20)
     form = fields.choice("encoding_format", ("float", "base64"), "float")
@@ -97,7 +98,7 @@ async def embeddings(server: Server, request: Request) -> Response:
 async def ollama_embed(server: Server, request: Request) -> Response:
     """Ollama's embed."""
     fields = await server.fields(request)
-    served = _embedder(server, fields)
+    served = await _embedder(server, fields)
     texts = prompts_in(fields, "input", MOST_TEXTS)
     width = fields.whole("dimensions", 1, 1 << 20)
     fields.only("truncate", (False, True), "a longer text is refused")
@@ -112,7 +113,7 @@ async def ollama_embed(server: Server, request: Request) -> Response:
 async def rerank(server: Server, request: Request) -> Response:
     """The order of documents by a query, as Jina's, Cohere's and llama.cpp's servers have it."""
     fields = await server.fields(request)
-    served = server.named(fields.text("model", most=512), _ranks, "ranking")
+    served = await server.named(fields.text("model", most=512), _ranks, "ranking")
     query = fields.text("query")
     if not query:
         raise fields.wrong("query", "it must be a text")
@@ -168,7 +169,7 @@ async def _heard(server: Server, request: Request, what: str) -> Response:
     from rushlight.models.speech.writers import WRITERS
 
     fields, audio = await _form(server, request)
-    served = server.named(fields.text("model", most=512), _hears, "transcription")
+    served = await server.named(fields.text("model", most=512), _hears, "transcription")
     form = fields.choice("response_format", ("json", "text", "srt", "vtt", "verbose_json"), "json")
     options: dict[str, Any] = {"task": what}
     if language := fields.text("language", most=32):

@@ -12,7 +12,6 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rushlight.cli.serving.caches import Caches
 from rushlight.cli.serving.engine import (
     Begun,
     Ended,
@@ -26,9 +25,8 @@ from rushlight.cli.serving.engine import (
     running,
     writing,
 )
+from rushlight.cli.serving.held import Limits, Memory, Served
 from rushlight.cli.serving.streams import Json, Stream, json_of, line, sse, unless_gone
-from rushlight.models.generation.generate import CausalLM
-from rushlight.models.serving.able import keep_prefixes
 from rushlight.models.serving.answers import Answer, Delta, Usage, Writer
 from rushlight.models.serving.asking import Ask, options_of, prompts_of
 from rushlight.models.serving.errors import ApiError
@@ -37,31 +35,6 @@ from rushlight.models.serving.messages import pictures_in
 
 # An answer, and what a token adds to it; None: it has ended.
 Growth = tuple[Answer, Delta | None]
-
-
-@dataclass
-class Limits:
-    """Bounds of what requests may take. seconds: from the first byte to the last token."""
-
-    body: int = 32 << 20
-    audio: int = 256 << 20
-    seconds: float = 600.0
-    parallel: int = 4
-    waiting: int = 256
-    cache: int = 1 << 30
-
-
-class Served:
-    """A model that is served under a name."""
-
-    def __init__(self, name: str, model: Any, limits: Limits) -> None:
-        self.name, self.model, self.loaded = name, model, int(time.time())
-        self.caches = Caches(model, limits.parallel, limits.cache)
-        from rushlight.models.tasks.registry import served
-
-        self.tasks = served(model)
-        self.writes = isinstance(model, CausalLM) and model.tokenizer is not None
-        keep_prefixes(model, limits.cache)
 
 
 @dataclass
@@ -75,6 +48,7 @@ class Server:
         self.engine = Engine(self.limits.parallel, self.limits.waiting)
         # Chat templates and tokenizers run beside the engine, one text at a time.
         self._aside = ThreadPoolExecutor(1, "rushlight-texts")
+        self.memory = Memory(self.models, self.limits.memory)
         self.stopping = False
 
     def stop(self) -> None:
@@ -83,8 +57,14 @@ class Server:
         self.engine.stop()
         self._aside.shutdown(wait=False, cancel_futures=True)
 
-    def named(self, name: str, fits: Callable[[Served], bool], what: str) -> Served:
-        """The model that a request names, or the first that fits; ApiError if there is none."""
+    async def named(self, name: str, fits: Callable[[Served], bool], what: str) -> Served:
+        """The model that a request names, or the first that fits, loaded; ApiError without one."""
+        served = self.row(name, fits, what)
+        await self.memory.hold(served, self.limits.seconds)
+        return served
+
+    def row(self, name: str, fits: Callable[[Served], bool], what: str) -> Served:
+        """The same, which need not be loaded."""
         able = [served for served in self.models if fits(served)]
         plain = name.removesuffix(":latest")
         for served in able:
@@ -102,9 +82,10 @@ class Server:
             code="model_not_found",
         )
 
-    def writer(self, fields: Fields) -> Served:
-        """The language model that a request names."""
-        return self.named(fields.text("model", most=512), lambda s: s.writes, "text generation")
+    async def writer(self, fields: Fields) -> Served:
+        """The language model that a request names, loaded."""
+        name = fields.text("model", most=512)
+        return await self.named(name, lambda served: served.writes, "text generation")
 
     async def fields(self, request: Request) -> Fields:
         """The fields of a request's body."""

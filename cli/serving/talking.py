@@ -7,7 +7,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import Response
 
-from rushlight.cli.serving.server import Served, Server
+from rushlight.cli.serving.held import Served
+from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Json
 from rushlight.models.serving import (
     anthropic,
@@ -25,7 +26,8 @@ from rushlight.models.serving.messages import messages_of
 async def chat_completions(server: Server, request: Request) -> Response:
     """OpenAI's chat completions."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), openai_chat.read(fields)
+    served = await server.writer(fields)
+    ask = openai_chat.read(fields)
     return await server.answer(
         request, served, ask, lambda _: openai_chat.ChatWriter(ask, served.name)
     )
@@ -34,7 +36,8 @@ async def chat_completions(server: Server, request: Request) -> Response:
 async def completions(server: Server, request: Request) -> Response:
     """OpenAI's completions."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), openai_completions.read(fields)
+    served = await server.writer(fields)
+    ask = openai_completions.read(fields)
     decode = served.model.tokenizer.decode
     echoes = [p if isinstance(p, str) else decode(p) for p in ask.prompts] if ask.echo else []
     return await server.answer(
@@ -48,7 +51,8 @@ async def completions(server: Server, request: Request) -> Response:
 async def responses(server: Server, request: Request) -> Response:
     """OpenAI's responses."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), openai_responses.read(fields)
+    served = await server.writer(fields)
+    ask = openai_responses.read(fields)
     return await server.answer(
         request, served, ask, lambda _: openai_responses.ResponseWriter(ask, served.name)
     )
@@ -57,7 +61,8 @@ async def responses(server: Server, request: Request) -> Response:
 async def messages(server: Server, request: Request) -> Response:
     """Anthropic's messages."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), anthropic.read(fields)
+    served = await server.writer(fields)
+    ask = anthropic.read(fields)
     return await server.answer(
         request, served, ask, lambda usage: anthropic.MessageWriter(served.name, usage)
     )
@@ -66,7 +71,8 @@ async def messages(server: Server, request: Request) -> Response:
 async def count_tokens(server: Server, request: Request) -> Response:
     """Anthropic's count of a message's tokens."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), anthropic.read(fields, counting=True)
+    served = await server.writer(fields)
+    ask = anthropic.read(fields, counting=True)
     rows = await server.prompts(request, served.model, ask)
     return Json({"input_tokens": sum(map(len, rows))})
 
@@ -74,14 +80,16 @@ async def count_tokens(server: Server, request: Request) -> Response:
 async def ollama_chat(server: Server, request: Request) -> Response:
     """Ollama's chat."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), ollama.read_chat(fields)
+    served = await server.writer(fields)
+    ask = ollama.read_chat(fields)
     return await _ollama(server, request, served, ask, True)
 
 
 async def ollama_generate(server: Server, request: Request) -> Response:
     """Ollama's generate."""
     fields = await server.fields(request)
-    served, ask = server.writer(fields), ollama.read_generate(fields)
+    served = await server.writer(fields)
+    ask = ollama.read_generate(fields)
     return await _ollama(server, request, served, ask, False)
 
 
@@ -97,7 +105,7 @@ async def _ollama(
 async def tokenize(server: Server, request: Request) -> Response:
     """The token ids of a text, as llama.cpp's server gives them."""
     fields = await server.fields(request)
-    served = server.writer(fields)
+    served = await server.writer(fields)
     text, special = fields.text("content"), fields.flag("add_special")
     fields.ignored("parse_special", "with_pieces")
     fields.done()
@@ -109,7 +117,7 @@ async def tokenize(server: Server, request: Request) -> Response:
 async def detokenize(server: Server, request: Request) -> Response:
     """The text of token ids, as llama.cpp's server gives it."""
     fields = await server.fields(request)
-    served = server.writer(fields)
+    served = await server.writer(fields)
     ids = fields.items("tokens", openai_completions.MOST_IDS)
     if not all(isinstance(i, int) and not isinstance(i, bool) and 0 <= i < 1 << 31 for i in ids):
         raise fields.wrong("tokens", "it must be a list of token ids")
@@ -121,7 +129,8 @@ async def detokenize(server: Server, request: Request) -> Response:
 async def apply_template(server: Server, request: Request) -> Response:
     """The prompt of messages, as llama.cpp's server gives it."""
     fields = await server.fields(request)
-    served, rows = server.writer(fields), messages_of(fields)
+    served = await server.writer(fields)
+    rows = messages_of(fields)
     fields.done()
 
     def text() -> str:

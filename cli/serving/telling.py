@@ -9,7 +9,8 @@ from typing import Any
 from starlette.requests import Request
 from starlette.responses import FileResponse, PlainTextResponse, Response
 
-from rushlight.cli.serving.server import Served, Server
+from rushlight.cli.serving.held import Served
+from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Json
 from rushlight.core.settings.version import __version__
 from rushlight.models.serving.errors import ApiError
@@ -23,8 +24,9 @@ _OLLAMA = "0.12.0"  # the version of Ollama's interface
 
 
 def _row(served: Served) -> dict[str, Any]:
-    row = {"id": served.name, "object": "model", "created": served.loaded, "owned_by": "rushlight"}
-    return row | {"tasks": list(served.tasks)}
+    row = {"id": served.name, "object": "model", "created": served.created, "owned_by": "rushlight"}
+    status = {"value": "unloaded" if served.model is None else "loaded"}  # llama.cpp's spelling
+    return row | {"tasks": list(served.tasks), "status": status}
 
 
 async def home(server: Server, request: Request) -> Response:
@@ -57,36 +59,31 @@ async def models(server: Server, request: Request) -> Response:
 async def model(server: Server, request: Request) -> Response:
     """One of them."""
     name = request.path_params["name"]
-    return Json(_row(server.named(name, lambda _: True, "this")))
-
-
-def _context(served: Served) -> int:
-    return int(getattr(served.model, "context_length", 0) or 0)
+    return Json(_row(server.row(name, lambda _: True, "this")))
 
 
 async def props(server: Server, request: Request) -> Response:
     """What llama.cpp's server tells of the first model, and the limits of requests."""
     served = server.models[0]
-    template = getattr(served.model, "template", None)
-    limits = server.limits
+    limits, about = server.limits, served.about
     return Json(
         {
             "default_generation_settings": {
-                "n_ctx": _context(served),
-                "params": getattr(getattr(served.model, "followed", None), "numbers", {}),
+                "n_ctx": about.context,
+                "params": about.settings,
             },
             "total_slots": limits.parallel,
             "model_alias": served.name,
             "model_path": served.name,
-            "chat_template": "" if template is None else template.source,
-            "modalities": {"vision": hasattr(served.model, "picture_prompt"), "audio": False},
+            "chat_template": about.template,
+            "modalities": {"vision": about.takes_pictures, "audio": False},
             "build_info": f"rushlight {__version__}",
             "limits": {
                 "body_bytes": limits.body,
                 "audio_bytes": limits.audio,
                 "seconds": limits.seconds,
                 "waiting": limits.waiting,
-                "context": {s.name: _context(s) for s in server.models},
+                "context": {s.name: s.about.context for s in server.models},
             },
         }
     )
@@ -94,7 +91,7 @@ async def props(server: Server, request: Request) -> Response:
 
 async def slots(server: Server, request: Request) -> Response:
     """What is worked on, as llama.cpp's server tells it."""
-    context, active = _context(server.models[0]), server.engine.active
+    context, active = server.models[0].about.context, server.engine.active
     rows: list[dict[str, Any]] = []
     for i in range(server.limits.parallel):
         facts = active[i].facts if i < len(active) else {}
@@ -157,18 +154,18 @@ async def metrics(server: Server, request: Request) -> Response:
 
 
 def _ollama_row(served: Served) -> dict[str, Any]:
-    moment = datetime.fromtimestamp(served.loaded, UTC).isoformat().replace("+00:00", "Z")
-    parameters = list(served.model.parameters())
+    moment = datetime.fromtimestamp(served.created, UTC).isoformat().replace("+00:00", "Z")
+    about = served.about
     return {
         "name": f"{served.name}:latest",
         "model": f"{served.name}:latest",
         "modified_at": moment,
-        "size": sum(p.nbytes for p in parameters),
+        "size": about.nbytes,
         "digest": "",
         "details": {
             "format": "rushlight",
-            "family": str(getattr(served.model.config, "model_type", "")),
-            "parameter_size": f"{sum(p.numel() for p in parameters) / 1e6:.1f}M",
+            "family": about.family,
+            "parameter_size": f"{about.parameters / 1e6:.1f}M",
             "quantization_level": "",
         },
     }
@@ -177,6 +174,12 @@ def _ollama_row(served: Served) -> dict[str, Any]:
 async def ollama_tags(server: Server, request: Request) -> Response:
     """Ollama's list of models."""
     return Json({"models": list(map(_ollama_row, server.models))})
+
+
+async def ollama_running(server: Server, request: Request) -> Response:
+    """Ollama's list of the models that are loaded."""
+    loaded = [served for served in server.models if served.model is not None]
+    return Json({"models": list(map(_ollama_row, loaded))})
 
 
 async def ollama_version(server: Server, request: Request) -> Response:
@@ -188,20 +191,19 @@ async def ollama_show(server: Server, request: Request) -> Response:
     """What Ollama tells of a model."""
     fields = await server.fields(request)
     name = fields.text("model", most=512) or fields.text("name", most=512)
-    served = server.named(name, lambda _: True, "this")
-    template = getattr(served.model, "template", None)
-    kind = str(getattr(served.model.config, "model_type", ""))
+    served = server.row(name, lambda _: True, "this")
+    about = served.about
     able = ["completion"] if served.writes else []
-    able += ["vision"] if hasattr(served.model, "picture_prompt") else []
-    able += ["tools"] if template is not None and template.uses("tools") else []
+    able += ["vision"] if about.takes_pictures else []
+    able += ["tools"] if about.takes_tools else []
     able += ["embedding"] if "feature-extraction" in served.tasks and not served.writes else []
     return Json(
         {
-            "template": "" if template is None else template.source,
+            "template": about.template,
             "details": _ollama_row(served)["details"],
             "model_info": {
-                "general.architecture": kind,
-                f"{kind}.context_length": _context(served),
+                "general.architecture": about.family,
+                f"{about.family}.context_length": about.context,
             },
             "capabilities": able,
         }

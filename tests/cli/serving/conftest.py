@@ -17,7 +17,8 @@ import pytest
 import uvicorn
 
 from rushlight.cli.serving.app import application
-from rushlight.cli.serving.server import Limits, Served, Server
+from rushlight.cli.serving.held import Limits, Served
+from rushlight.cli.serving.server import Server
 from rushlight.core.io.text.template import ChatTemplate
 from rushlight.models.generation import rows
 from rushlight.models.generation.steps import Token
@@ -109,6 +110,12 @@ class Running:
 def from_models() -> Callable[[str], ModuleType]:
     """Finds modules of the models' tests."""
     return module
+
+
+@pytest.fixture(scope="session")
+def run() -> Callable[[Server], Running]:
+    """Runs a server in a thread."""
+    return Running
 
 
 @pytest.fixture(scope="session")

@@ -7,13 +7,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 
 import httpx
 import pytest
 
-from rushlight.cli.serving.server import Limits
+from rushlight.cli.serving.held import Limits
 from rushlight.models.generation.steps import Token
 
 pytestmark = pytest.mark.native
@@ -106,6 +106,7 @@ def test_a_client_that_goes_away_stops_its_answer_within_a_token(gated: Any, str
     server, let, wrote = gated
     engine = server.server.engine
     with ThreadPoolExecutor(1) as pool, httpx.Client(base_url=server.address, timeout=30) as http:
+        asked: Future[Any]
         if stream:
             asked = pool.submit(streamed, http, ASK, 3)
         else:

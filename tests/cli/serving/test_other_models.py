@@ -20,6 +20,8 @@ class Hears(SimpleNamespace):
     """Stands in for a model of speech: tells how long a recording is."""
 
     tasks = ("automatic-speech-recognition", "text-to-speech", "text-to-image")
+    config = None
+    parameters = list  # it has none
 
     def transcriber(self, options: Any) -> Any:
         def run(samples: Any) -> Any:
