@@ -15,11 +15,14 @@ from rushlight.cli.commands import check_device, fetched
 
 def serve(
     model: Annotated[str, typer.Argument(help="A model: a name, folder, file, or hub id.")],
-    embedding: Annotated[str | None, typer.Option(help="A model that embeds texts.")] = None,
-    speech: Annotated[str | None, typer.Option(help="A model that transcribes speech.")] = None,
     also: Annotated[
         list[str] | None,
-        typer.Option(help="A further model, such as one that ranks, speaks or draws; repeatable."),
+        typer.Option(
+            "--embedding",
+            "--speech",
+            "--also",
+            help="A further model: one that embeds, transcribes, ranks, speaks, draws; repeatable.",
+        ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="The port; 0: any.")] = 8080,
@@ -48,7 +51,7 @@ def serve(
     timeout: Annotated[float, typer.Option(min=1, help="Seconds of a request.")] = 600,
 ) -> None:
     """Serve models over HTTP to clients of OpenAI's, Anthropic's, llama.cpp's and Ollama's
-    servers. Needs: pip install 'rushlight[serve]'.
+    servers. Needs the extra `serve`: see docs/serving.md.
     """
     try:
         import python_multipart  # noqa: F401
@@ -72,8 +75,7 @@ def serve(
     check_device(device)
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
     limits.memory = (memory_mb or 0) << 20
-    names = [name for name in (model, embedding, speech, *(also or ())) if name]
-    server = loaded(dict.fromkeys(names), device, limits)
+    server = loaded(dict.fromkeys((model, *(also or ()))), device, limits)
     config = uvicorn.Config(
         application(server, key=key, origins=allow_origin or ()),
         host=host,

@@ -2,7 +2,8 @@
 // route /v1/chat/completions. The conversation is kept in this tab until it is closed.
 
 /**
- * @typedef {{ type: "text", text: string } | { type: "image_url", image_url: { url: string } }} Part
+ * @typedef {{ type: "text", text: string }} Words
+ * @typedef {{ type: "image_url", image_url: { url: string } }} Picture
  * @typedef {{ role: "user" | "assistant", text: string, thoughts?: string, picture?: string,
  *   note?: string }} Message
  */
@@ -43,7 +44,8 @@ let attached = "";
 const setting = (name) =>
   /** @type {HTMLInputElement} */ (options.elements.namedItem(name)).value.trim();
 
-/** A request to the server; throws its error's words. @param {string} path @param {RequestInit} init */
+/** A request to the server; throws its error's words.
+ *  @param {string} path @param {RequestInit} init */
 async function ask(path, init = {}) {
   const key = setting("key");
   const headers = { ...init.headers, ...(key ? { authorization: `Bearer ${key}` } : {}) };
@@ -84,7 +86,11 @@ function shown({ role, text, thoughts, picture: image, note }) {
     item.append(details);
   }
   item.append(text);
-  if (note) item.append(Object.assign(document.createElement("div"), { className: "under", textContent: note }));
+  if (note) {
+    const under = Object.assign(document.createElement("div"), { textContent: note });
+    under.className = "under";
+    item.append(under);
+  }
   return item;
 }
 
@@ -101,10 +107,10 @@ function show() {
   }
 }
 
-/** @param {Message} message @returns {{ role: string, content: string | Part[] }} */
+/** @param {Message} message @returns {{ role: string, content: string | (Words | Picture)[] }} */
 function sent({ role, text, picture: image }) {
   if (!image) return { role, content: text };
-  const pictured = /** @type {Part} */ ({ type: "image_url", image_url: { url: image } });
+  const pictured = /** @type {Picture} */ ({ type: "image_url", image_url: { url: image } });
   return { role, content: [pictured, { type: "text", text }] };
 }
 
@@ -146,14 +152,17 @@ async function answer() {
       if (event.error) throw new Error(event.error.message);
       const { delta, finish_reason: reason } = event.choices?.[0] ?? {};
       reply.text += delta?.content ?? "";
-      if (delta?.reasoning_content) reply.thoughts = (reply.thoughts ?? "") + delta.reasoning_content;
+      if (delta?.reasoning_content) {
+        reply.thoughts = (reply.thoughts ?? "") + delta.reasoning_content;
+      }
       ended = reason ?? ended;
       const { usage } = event;
       const seconds = (performance.now() - began) / 1000;
-      says.textContent = "Writing";
+      if (reply.text || reply.thoughts) says.textContent = "Writing";
       if (usage) {
         const rate = (usage.completion_tokens / seconds).toFixed(1);
-        reply.note = `${usage.completion_tokens} tokens in ${seconds.toFixed(1)} s, ${rate} a second`;
+        const count = `${usage.completion_tokens} tokens in ${seconds.toFixed(1)} s`;
+        reply.note = `${count}, ${rate} a second`;
       }
       if (messages.at(-1) === reply) list.lastElementChild?.replaceWith(shown(reply));
       const far = document.documentElement.scrollHeight - innerHeight - scrollY;
