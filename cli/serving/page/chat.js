@@ -11,6 +11,7 @@
 export {}; // a module: its names are its own
 
 const STORE = "rushlight-server-chat";
+const FRAME = 40; // milliseconds between two looks of a growing answer
 const ENDS = /** @type {Record<string, string>} */ ({ length: "cut at the longest answer" });
 
 /** @template {HTMLElement} T @param {string} id @param {new () => T} kind @returns {T} */
@@ -94,6 +95,13 @@ function shown({ role, text, thoughts, picture: image, note }) {
   return item;
 }
 
+/** Shows a growing reply, the last message. @param {Message} reply */
+function draw(reply) {
+  if (messages.at(-1) === reply) list.lastElementChild?.replaceWith(shown(reply));
+  const below = document.documentElement.scrollHeight - innerHeight - scrollY;
+  if (below < 160) scrollTo({ top: document.documentElement.scrollHeight });
+}
+
 function show() {
   list.replaceChildren(...messages.map(shown));
   again.hidden = running !== null || messages.length === 0;
@@ -140,6 +148,7 @@ async function answer() {
   const reply = { role: "assistant", text: "" };
   const began = performance.now();
   let ended = "";
+  let drawn = 0;
   says.textContent = "Reading";
   messages.push(reply);
   show();
@@ -164,9 +173,10 @@ async function answer() {
         const count = `${usage.completion_tokens} tokens in ${seconds.toFixed(1)} s`;
         reply.note = `${count}, ${rate} a second`;
       }
-      if (messages.at(-1) === reply) list.lastElementChild?.replaceWith(shown(reply));
-      const far = document.documentElement.scrollHeight - innerHeight - scrollY;
-      if (far < 160) scrollTo({ top: document.documentElement.scrollHeight });
+      if (performance.now() - drawn < FRAME) continue;
+      drawn = performance.now();
+      draw(reply);
+      await new Promise((resolve) => setTimeout(resolve)); // the page stays responsive
     }
     reply.note = [ENDS[ended], reply.note].filter(Boolean).join("; ");
   } catch (error) {
