@@ -47,7 +47,7 @@ Progress = Callable[[str, int, int | None], None]
 BEGIN = ("client.js", "worker.js", "capture.js")
 # Bytes above which sw.js keeps a file only when it was used: Python, and the libraries of a page.
 _LARGE = 1 << 16
-TYPES = ("client.d.ts", "inspection.d.ts", "live.d.ts")  # for page authors
+TYPES = ("client.d.ts", "inspection.d.ts", "live.d.ts", "openai.d.ts")  # for page authors
 
 
 @dataclass

@@ -2,9 +2,11 @@
 
 import type { InspectOptions, Inspection } from "./inspection.d.ts";
 import type { Capture, Live, LiveOptions, Transcript } from "./live.d.ts";
+import type { LanguageModel, OpenAI } from "./openai.d.ts";
 
 export type * from "./inspection.d.ts";
 export type * from "./live.d.ts";
+export type * from "./openai.d.ts";
 
 /** Where a model comes from: the URL of a folder (with or without a manifest), of a .gguf file, or
  *  of a .pt or .pth file that tells what it holds (torchvision's, Ultralytics'), a hub id
@@ -775,6 +777,11 @@ export interface Rushlight {
     source: ModelSource | Model,
     options?: LoadOptions & Omit<Tasks[T]["options"], keyof LoadOptions>,
   ): Promise<Pipeline<Tasks[T]>>;
+  /** The calls of OpenAI's client for a model: `chat.completions.create`, `embeddings.create`. */
+  openai(model: Model): OpenAI;
+  /** Chrome's Prompt API over a model, for a page that uses `LanguageModel` where there is none:
+   *  `globalThis.LanguageModel ??= rl.languageModel(model)`. */
+  languageModel(model: Model): LanguageModel;
   /** Transcribes speech while it is spoken: words on which two looks of the model agree stay. */
   transcribeLive(model: Model, options?: LiveOptions): Live;
   /** A transcript as text, subtitles or a table: what `rushlight transcribe --output` writes. */

@@ -3,8 +3,10 @@
 
 import { ask } from "../gpu/adapter.js";
 import { Inspection } from "./inspection.js";
+import { languageModel } from "./languagemodel.js";
 import { Link, until } from "./link.js";
 import { Live } from "./live.js";
+import { openai } from "./openai.js";
 import { pipe, rowsOf, run, stream } from "./tasks.js";
 import { sourceOf } from "../loading/listing.js";
 
@@ -231,6 +233,16 @@ class Runtime {
       await model.dispose();
       throw error;
     });
+  }
+
+  /** @param {Model} model @returns {import("./openai.d.ts").OpenAI} */
+  openai(model) {
+    return /** @type {any} */ (openai(model));
+  }
+
+  /** @param {Model} model @returns {import("./openai.d.ts").LanguageModel} */
+  languageModel(model) {
+    return languageModel(model);
   }
 
   /** @param {Model} model @param {import("./live.d.ts").LiveOptions} [options] */

@@ -286,6 +286,8 @@ async def token_count(number: int, prompt: Any, options: Any = None) -> int:
     """
     model: Any = model_of(number, "tokenCount")
     if isinstance(prompt, str):
+        if "feature-extraction" in served(model) and "text-generation" not in served(model):
+            return len(model.tokenizer.encode(prompt).ids)
         check_served(model, "text-generation")
         return len(model.prompt_ids(prompt))
     check_served(model, "chat")

@@ -470,3 +470,103 @@ def test_jinja2_comes_when_a_chat_begins_and_is_kept(
     assert visit(generate) == []
     assert len(visit(chat)) == 3
     assert [visit(ask) for ask in (chat, count, generate)] == [[], [], []]
+
+
+def test_openais_calls(page: Any, chain_native: Any) -> None:
+    """The body and the answers of OpenAI's client, streamed and not, and vectors."""
+    whole, chunks, cut, vectors = page.evaluate(
+        """async (messages) => {
+          const { chat, embeddings } = rl.openai(m);
+          const body = { messages, model: "mine", logprobs: true };
+          const whole = await chat.completions.create(body);
+          const options = { stream: true, stream_options: { include_usage: true } };
+          const chunks = await all(await chat.completions.create({ ...body, ...options }));
+          const cut = await chat.completions.create({ messages, max_tokens: 3 });
+          const vectors = await embeddings.create({ input: ["a light", "clock"] });
+          return [whole, chunks, cut, vectors];
+        }""",
+        ASK,
+    )
+    text = "".join(chain_native.chat(ASK))
+    (choice,) = whole["choices"]
+    assert choice["message"] == {"role": "assistant", "content": text}
+    assert (whole["model"], whole["object"]) == ("mine", "chat.completion")
+    assert choice["finish_reason"] == "stop"
+    assert "".join(t["token"] for t in choice["logprobs"]["content"]) == text
+    usage = whole["usage"]
+    assert usage["prompt_tokens"] == len(chain_native.chat_ids(ASK))
+    assert usage["total_tokens"] == usage["prompt_tokens"] + usage["completion_tokens"]
+    *parts, last = chunks
+    assert "".join(c["choices"][0]["delta"].get("content", "") for c in parts) == text
+    assert parts[0]["choices"][0]["delta"]["role"] == "assistant"
+    assert [c["choices"][0]["finish_reason"] for c in parts][-2:] == [None, "stop"]
+    assert last["usage"] == usage and last["choices"] == []
+    assert cut["choices"][0]["finish_reason"] == "length"
+    expected = chain_native.encode(["a light", "clock"]).numpy()
+    rows = np.array([row["embedding"] for row in vectors["data"]])
+    assert np.abs(rows - expected).max() < 1e-3 and vectors["usage"]["prompt_tokens"] > 2
+
+
+def test_thoughts_of_openais_calls_are_apart(page: Any) -> None:
+    found = page.evaluate(
+        """async () => {
+          const { chat } = rl.openai(m);
+          const ask = [{ role: "user", content: [{ type: "text", text: "ponder" }] }];
+          const { choices: [{ message }] } = await chat.completions.create({ messages: ask });
+          return message;
+        }"""
+    )
+    assert found["content"].strip() == "It burns." and "Hm" in found["reasoning_content"]
+
+
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("{ messages: [], n: 2 }", "n is 2; one answer is written"),
+        ("{ messages: [], functions: [] }", "functions is not supported; supported: model"),
+        (
+            "{ messages: [{ role: 'user', content: [{ type: 'image_url', "
+            "image_url: { url: 'https://example.com/a.png' } }] }] }",
+            "nothing is fetched",
+        ),
+    ],
+)
+def test_what_openais_calls_refuse(page: Any, body: str, words: str) -> None:
+    found = attempt(page, f"return rl.openai(m).chat.completions.create({body})")
+    assert words in found["message"]
+
+
+def test_the_prompt_api(page: Any, chain_native: Any) -> None:
+    """Sessions as Chrome's `LanguageModel` has them."""
+    found = page.evaluate(
+        """async () => {
+          const LanguageModel = rl.languageModel(m);
+          const available = await LanguageModel.availability();
+          const initialPrompts = [{ role: "system", content: "Be brief" }];
+          const session = await LanguageModel.create({ initialPrompts, temperature: 0, topK: 1 });
+          const before = session.inputUsage;
+          const said = await session.prompt("What is a light");
+          const used = session.inputUsage;
+          const copy = await session.clone();
+          const streamed = (await all(session.promptStreaming("What is a light"))).join("");
+          const roll = await copy.prompt("dice", { responseConstraint: / [3]/ });
+          const stop = new AbortController();
+          const endless = session.prompt("clock", { signal: stop.signal });
+          setTimeout(() => stop.abort(), 300);
+          const stopped = await endless.catch(({ name }) => name);
+          session.destroy();
+          const dead = await session.prompt("x").catch(({ name }) => name);
+          const cloned = copy.inputUsage;
+          return { available, before, said, used, streamed, roll, stopped, dead, cloned,
+            quota: session.inputQuota };
+        }"""
+    )
+    text = "".join(chain_native.chat(ASK))
+    system = [{"role": "system", "content": "Be brief"}]
+    assert found["available"] == "available" and found["quota"] == 2000
+    assert found["before"] == len(chain_native.chat_ids(system))
+    assert found["said"] == found["streamed"] == text
+    assert found["used"] > len(chain_native.chat_ids([*system, *ASK]))
+    assert found["cloned"] > found["used"]
+    assert found["roll"] == " 3"
+    assert found["stopped"] == "AbortError" and found["dead"] == "InvalidStateError"
