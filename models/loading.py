@@ -312,6 +312,8 @@ def _matched(
         told = told if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
+    if not config.get("quantization_config") and any(name.endswith(".W_q") for name in tensors):
+        config = config | {"quantization_config": {"quant_method": "hqq"}}  # of hqq's own files
     if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):
         from rushlight.models.prequantized import dequantized
 
