@@ -15,6 +15,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
 from rushlight.models.adapters.config import FILE, AdapterConfig, LoraConfig, from_json
 from rushlight.models.adapters.copies import resize
+from rushlight.models.adapters.experts import as_stacks, parameter_paths, share_parameters
 from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, is_tied, record_of
 from rushlight.models.adapters.tokens import (
     embedding_of,
@@ -134,6 +135,9 @@ def _put(
     if is_tied(model) and any(_in_head_or_table(model, stored) for stored in tensors):
         untie(model)
     tokens = _checked_tokens(model, config)
+    of_stacks: dict[str, str] = {}
+    if isinstance(config, LoraConfig):
+        tensors, of_stacks = as_stacks(model, config, tensors)
     shared = {n: t for n, t in tensors.items() if n.removesuffix(".default") in _SHARED}
     for stored, t in tensors.items():
         if stored in shared:
@@ -166,6 +170,7 @@ def _put(
         from rushlight.models.adapters.initial import converted
 
         config, layers = converted(model, config, layers, theirs)
+    theirs |= of_stacks
     every = {**theirs, **{path: path for path in tokens}}
     try:
         attach(
@@ -180,6 +185,9 @@ def _put(
             layers.setdefault(path, layers.get(embedding_of(model), {}))
         _fill(model, record_of(model).added[name], name, layers, saved, trainable)
         share(model, name, tokens, theirs)
+        parameters = of_stacks | parameter_paths(model, config)
+        wanted = getattr(config, "target_parameters", None)
+        share_parameters(model, record_of(model).added[name], name, parameters if wanted else {})
         if config.peft_type == "VERA":
             _project(model, config, name, shared)
     except BaseException:
