@@ -58,19 +58,24 @@ def load_adapter(
     """Put the adapter of a file on the model, and make it the active one; returns the model.
 
     A folder in PEFT's format (adapter_config.json with adapter_model.safetensors or .bin), a hub
-    id of one, or a GGUF file of llama.cpp's adapters. trainable: its parameters take gradients, in
-    float32. Raises FormatError for a damaged file or a configuration that is not supported,
-    LoadError where names or shapes do not fit the model, which is left as it was, and ValueError
-    for a name in use.
+    id of one, or a GGUF file of llama.cpp's adapters. Of wav2vec 2.0 also adapter.LANGUAGE's
+    .safetensors or .bin, whose layers replace those of the language before. trainable: its
+    parameters take gradients, in float32. Raises FormatError for a damaged file or a configuration
+    that is not supported, LoadError where names or shapes do not fit the model, which is left as it
+    was, and ValueError for a name in use.
 
     `path_or_name` is the folder, file or id; `progress(done, total)`: bytes of a download.
     """
     from rushlight.core.io import load, load_gguf
     from rushlight.models.hub.names import resolve
+    from rushlight.models.layers.speech.languages import language_of_file, take_language
 
     place = resolve(path_or_name, progress=progress)
     if place.is_file() and place.name in (FILE, *WEIGHTS):
         place = place.parent
+    if place.is_file() and (language := language_of_file(place)):
+        take_language(model, language, load(place))
+        return model
     if place.is_file():
         tensors, metadata = load_gguf(place)
         return adapter_from_gguf(model, metadata, tensors, name, trainable=trainable)
