@@ -62,7 +62,8 @@ def load(
     diffusers, with model_index.json, is a pipeline that draws.
     dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
     file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
-    what `rl.adapters.load_adapter` puts on the model. mmproj: llama.cpp's file of the tower with
+    what `rl.adapters.load_adapter` puts on the model; of MMS's folder also a language, such as fra.
+    mmproj: llama.cpp's file of the tower with
     which a GGUF file sees. progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
@@ -85,8 +86,10 @@ def load(
         raise LoadError(f"{path_or_name}: mmproj is for a GGUF file; this is one of ONNX")
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
+        from rushlight.models.layers.speech.languages import file_of_language
 
-        load_adapter(model, adapter, progress=progress)
+        of_language = file_of_language(Path(path_or_name), str(adapter))
+        load_adapter(model, of_language or adapter, progress=progress)
     return model
 
 
@@ -312,6 +315,8 @@ def _matched(
         told = told if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
+    if not config.get("quantization_config") and any(name.endswith(".W_q") for name in tensors):
+        config = config | {"quantization_config": {"quant_method": "hqq"}}  # of hqq's own files
     if config.get("quantization_config") and not hasattr(family.config, "quantization_config"):
         from rushlight.models.prequantized import dequantized
 

@@ -46,6 +46,18 @@ def words(seed: int, offset: int, count: int) -> Words:
     return np.stack(counters, axis=1).astype(np.uint32).reshape(-1)[:count]
 
 
+def word(seed: int, offset: int) -> int:
+    """The first of `words(seed, offset, 1)`, without NumPy, whose calls cost more than one word."""
+    x0, x1, x2, x3 = offset & 0xFFFFFFFF, offset >> 32 & 0xFFFFFFFF, 0, 0
+    k0, k1 = seed & 0xFFFFFFFF, seed >> 32 & 0xFFFFFFFF
+    for _ in range(10):
+        p0, p1 = x0 * 0xD2511F53, x2 * 0xCD9E8D57
+        x0, x1 = p1 >> 32 ^ x1 ^ k0, p1 & 0xFFFFFFFF
+        x2, x3 = p0 >> 32 ^ x3 ^ k1, p0 & 0xFFFFFFFF
+        k0, k1 = k0 + _W0 & 0xFFFFFFFF, k1 + _W1 & 0xFFFFFFFF
+    return x0
+
+
 def uniform(seed: int, offset: int, count: int, bits: int = 24) -> npt.NDArray[np.float32]:
     """float32 in [0, 1) from the top `bits` bits of a word each."""
     top = words(seed, offset, count) >> np.uint32(32 - bits)

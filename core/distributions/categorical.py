@@ -9,6 +9,7 @@ from rushlight.core.distributions import constraints
 from rushlight.core.distributions.discrete import Binomial, ByProbs
 from rushlight.core.distributions.distribution import Distribution, Shape
 from rushlight.core.functional import declared as f
+from rushlight.core.functional.random import drawn_index
 from rushlight.core.tensor.grad_mode import no_grad
 from rushlight.core.tensor.tensor import Tensor
 
@@ -79,6 +80,8 @@ class Categorical(ByProbs):
     def sample(self, sample_shape: Shape = ()) -> Tensor:
         """Draws."""
         shape = self._shape(sample_shape)
+        if not shape and (drawn := drawn_index(self.probs, None, ())) is not None:
+            return drawn
         count = 1
         for n in shape[: len(shape) - len(self.batch_shape)]:
             count *= n

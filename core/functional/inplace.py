@@ -149,7 +149,8 @@ def masked_fill_(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
     filled = ready(x, value) if x.dtype.kind == "f" and not is_tensor(value) else None
     if filled is not None and is_tensor(mask) and mask.dtype is bool_ and alike(mask, filled, x):
         if not needs_gradient(x):
-            return copy_(x, WHERE(mask, filled, x))
+            written: Tensor | None = WHERE.over(x, mask, filled, x)
+            return copy_(x, WHERE(mask, filled, x)) if written is None else written
     return _MASKED_FILL(x, mask, value)  # type: ignore[no-any-return]
 
 

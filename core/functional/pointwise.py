@@ -192,9 +192,10 @@ def signbit(x: Tensor) -> Tensor:
 @public
 @method()
 def copysign(x: TensorLike, other: TensorLike) -> Tensor:
-    """|x| with the sign of `other`."""
+    """|x| with the sign of `other`; at 0 there is no gradient."""
     a, b = (floating("copysign", v) for v in operands("copysign", x, other))
-    return where(signbit(b) ^ signbit(a), -a, a)
+    result = where(signbit(b) ^ signbit(a), -a, a)
+    return where(a == 0, result.detach(), result) if needs_gradient(a) else result
 
 
 @public
@@ -260,6 +261,8 @@ def xlogy(x: TensorLike, other: TensorLike) -> Tensor:
     """x log(other), and 0 where x is 0 and other is not nan."""
     a, b = (floating("xlogy", v) for v in operands("xlogy", x, other))
     zero = (a == 0) & ~isnan(b)
+    if needs_gradient(a) and not b.dtype.is_complex:
+        zero = zero & ~((b > 0) & (b < math.inf))  # there x log(other) has its gradient log(other)
     return where(zero, 0.0, a * log(where(zero, 1.0, b))).to(a.dtype)
 
 
@@ -278,11 +281,10 @@ def sinc(x: Tensor) -> Tensor:
 @public
 @method()
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
-    """log(x / (1 - x)); `eps` limits x to [eps, 1 - eps]."""
+    """log(x / (1 - x)); `eps` limits x to [eps, 1 - eps], whose ends have gradients."""
     x = floating("logit", x)
     if eps is not None:  # the lower bound is asked first, also where they cross
-        low = x < eps
-        x = clamp(x, max=1 - eps).masked_fill(low, eps)
+        x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
     return log(x / (1 - x))
 
 

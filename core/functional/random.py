@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from rushlight.core.backends import HOST, Device, Generator
+from rushlight.core.backends.registry import drawing
+from rushlight.core.basis import philox
 from rushlight.core.basis.dtype import PARTS, DType, as_dtype, float32, float64, int64, uint32
 from rushlight.core.basis.errors import RangeError, TypeMismatch
-from rushlight.core.basis.layout import broadcast_shapes
+from rushlight.core.basis.layout import Layout, broadcast_shapes
 from rushlight.core.functional.statistics import searchsorted
 from rushlight.core.jit import capture
 from rushlight.core.ops.binary import where
@@ -23,7 +25,10 @@ from rushlight.core.ops.inplace import copy_
 from rushlight.core.ops.random import rand, randint, randn
 from rushlight.core.ops.sort import topk
 from rushlight.core.ops.unary import isfinite
+from rushlight.core.tensor import interpreter_stack
 from rushlight.core.tensor.grad_mode import no_grad
+from rushlight.core.tensor.op import tensor_class
+from rushlight.core.tensor.storage import Storage
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -221,6 +226,30 @@ def _check_weights(weights: Any, least: int) -> None:
         raise RangeError(f"multinomial: {_few_weights(least)}")
 
 
+def drawn_index(x: Tensor, generator: Generator | None, shape: tuple[int, ...]) -> Tensor | None:
+    """One index, int64 of a shape of one element, drawn from float32 weights (n,) on cpu.
+
+    It is `multinomial` of one draw with repetition, and the same number. None where other code has
+    to draw it. RangeError as there.
+    """
+    plain = x.dtype is float32 and x.storage.device is HOST and not x.level
+    if not plain or capture.active or interpreter_stack.active or len(x.layout.shape) != 1:
+        return None
+    weights = x.host_values()
+    if not weights.size:
+        return None
+    ends = weights.cumsum()
+    total = ends[-1]
+    if not (0 < total < math.inf and weights.min() >= 0):
+        _check_weights(weights, 1)  # large weights may have an infinite sum
+    source = generator or drawing.generator or HOST.generator
+    number = (philox.word(*source.reserve(1)) >> 8) * 2.0**-24
+    place = int(ends.searchsorted(np.float32(number) * total, "right"))
+    index = np.array([min(place, len(weights) - 1)], np.int64).view(np.uint8)
+    storage = Storage(HOST, HOST.backend.upload(index, int64), 8, lent=False)
+    return tensor_class[0](storage, int64, Layout.contiguous(shape))
+
+
 def _drawn_on_host(x: Tensor, weights: Any, count: int, generator: Generator | None) -> Tensor:
     """`count` draws with repetition of each row of `weights`, the values of `x`."""
     ends = weights.cumsum(-1)
@@ -263,6 +292,10 @@ def multinomial(
         raise ValueError(
             f"multinomial: num_samples {num_samples} of {x.shape[-1]} without replacement"
         )
+    if replacement and num_samples == 1:
+        one = drawn_index(x, generator, (1,))
+        if one is not None:
+            return one
     x = x.detach()
     least = 1 if replacement else num_samples
     if x.device is HOST and not x.level and not capture.capturing():

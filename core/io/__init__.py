@@ -190,11 +190,12 @@ def _state_dict(loaded: Any) -> dict[str, Tensor]:
     if type(loaded) is dict and all(type(value) is Tensor for value in loaded.values()):
         return loaded
     from rushlight.core.io.weights.pickles.pytorch import state_dict
-    from rushlight.core.io.weights.pickles.storages import numbers_beside
+    from rushlight.core.io.weights.pickles.storages import hqq_settings, numbers_beside
     from rushlight.core.tensor.convert import tensor
 
-    numbers = {name: tensor(number) for name, number in numbers_beside(loaded).items()}
-    return state_dict(loaded) | numbers
+    tensors = state_dict(loaded)
+    numbers = numbers_beside(loaded) | hqq_settings(loaded)
+    return tensors | {name: tensor(number) for name, number in numbers.items()}
 
 
 def _load_shards(index: Path, place: Place) -> dict[str, Tensor]:

@@ -23,6 +23,7 @@ from rushlight.core.ops.common import (
     numbers,
     operands,
     promoted,
+    repeated,
 )
 from rushlight.core.ops.declare import method, public
 from rushlight.core.ops.unary import floor, log, square, trunc, turned
@@ -457,10 +458,21 @@ def where(
         condition = condition.to(bool_)
     if condition.dtype is not bool_:
         raise TypeMismatch(f"where: condition is {condition.dtype.name}; it must be bool")
-    if is_tensor(a) and is_tensor(b) and alike(condition, a, b):  # type: ignore[arg-type]
-        return WHERE(condition, a, b)  # type: ignore[arg-type]
+    first, second = _beside(a, b), _beside(b, a)
+    if first is not None and second is not None and alike(condition, first, second):
+        return WHERE(condition, first, second)
     values = numbers("where", (a, b))
     return _select(condition, *converted("where", values, promoted(*values), condition.device))
+
+
+def _beside(value: TensorLike, other: TensorLike) -> Tensor | None:
+    """A tensor, or a number as floats of `other` have it; None for what is converted elsewhere."""
+    if is_tensor(value):
+        return value  # type: ignore[return-value]
+    if value.__class__ not in (float, int) or not is_tensor(other) or other.dtype.kind != "f":  # type: ignore[union-attr]
+        return None
+    like: Tensor = other  # type: ignore[assignment]
+    return repeated(value, like.dtype, like.storage.device, like.layout.shape)  # type: ignore[arg-type]
 
 
 @method("where")
@@ -494,6 +506,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: TensorLike) -> Tensor:
         isinstance(value, complex) or (is_tensor(value) and value.dtype.kind == "c")  # type: ignore[union-attr]
     ):
         raise RangeError(f"masked_fill: a complex value does not fit dtype {x.dtype.name}")
+    if (filled := _beside(value, x)) is not None and alike(mask, filled, x):
+        return WHERE(mask, filled, x)
     # The value is converted to the dtype of x, so that no element of x loses digits.
     broadcast_shapes("masked_fill", x.shape, mask.shape)
     values = numbers("masked_fill", (value, x))

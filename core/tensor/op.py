@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends import Device
+from rushlight.core.backends import HOST, Device
 from rushlight.core.backends.memo import Memo, keep, recall
 from rushlight.core.basis.errors import DeviceMemoryError, ShapeError, SizeError, TypeMismatch
 from rushlight.core.jit import capture
@@ -96,6 +96,7 @@ class Op:
         self.batch = batch
         self.memos: dict[Any, Memo] | None = None if view or varies else {}
         self.inplace_memos: dict[Any, Memo] | None = None if view or varies else {}
+        self.over_memos: dict[Any, Memo] | None = None if view or varies else {}
         if register:
             REGISTRY[name] = self
 
@@ -203,6 +204,26 @@ class Op:
             target.rebase(node)
             if self._uses_out(needs):
                 node.save("out", target.alias(target.layout))
+        return target
+
+    def over(self, target: Tensor, *inputs: Tensor) -> Tensor | None:
+        """Write the result over `target`, one of the inputs at any place, and return it.
+
+        Of elementwise ops. None, and nothing is done, where a gradient, a capture, a vmap, a device
+        that keeps what it reads apart or shared memory asks for the result in memory of its own.
+        """
+        storage = target.storage
+        if interpreter_stack.active or capture.active or storage.device is not HOST:
+            return None
+        if not _unrecorded(target, [x for x in inputs if x is not target]):
+            return None
+        memo = recall(self.over_memos, inputs, None, {})
+        if memo is None:
+            self._check_writable(target, self.infer(*inputs))
+            memo = Memo(self._device(inputs, None), target.dtype, target.layout)
+            keep(self.over_memos, memo, inputs, {})
+        memo.device.backend.run(self.name, inputs, target, {}, memo)
+        storage.version += 1
         return target
 
     def _inplace_memo(self, inputs: Sequence[Tensor | None], attrs: Mapping[str, Any]) -> Memo:

@@ -20,6 +20,7 @@ from rushlight.models.adapters.config import (
     TrainableTokensConfig,
 )
 from rushlight.models.adapters.copies import copy_of
+from rushlight.models.adapters.experts import parameter_paths, share_parameters
 from rushlight.models.adapters.layer import CONVOLUTIONS, Adapter
 from rushlight.models.adapters.matching import (
     CLASSIFIERS,
@@ -84,7 +85,7 @@ def _before(layer: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _after(layer: Any, args: tuple[Any, ...], out: Tensor) -> Tensor:
     """The hook behind an adapted layer."""
     for adapter in layer.attached.working():
-        out = adapter.after(layer, args[0], out)
+        out = adapter.after_call(layer, args, out)
     return out
 
 
@@ -103,8 +104,12 @@ def add_adapter(
     """
     try:
         tokens = token_paths(model, config)
-        named = [] if isinstance(config, TrainableTokensConfig) else targets(model, config)
-        paths = {path: published(model, path) for path in (*named, *tokens)}
+        parameters = parameter_paths(model, config)
+        bare = isinstance(config, TrainableTokensConfig) or (
+            parameters and not config.target_modules
+        )
+        named = [] if bare else targets(model, config)
+        paths = {path: published(model, path) for path in (*named, *tokens)} | parameters
         if config.task_type in ("SEQ_CLS", "TOKEN_CLS") and config.modules_to_save is None:
             heads = [head for head in CLASSIFIERS if hasattr(model, head)]
             config = replace(config, modules_to_save=heads or None)
@@ -112,6 +117,7 @@ def add_adapter(
     finally:
         retie_if_bare(model, record_of(model))
     share(model, name, tokens, {})
+    share_parameters(model, record_of(model).added[name], name, parameters)
     return model
 
 

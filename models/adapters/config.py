@@ -33,7 +33,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "velora_config": (None, {}),
     "monteclora_config": (None,),
     "layer_replication": (None, []),
-    "target_parameters": (None, []),
     "megatron_config": (None, {}),
     "use_effective_conv2d": (False,),
     "ephemeral_gpu_offload": (False, True),
@@ -111,8 +110,9 @@ class LoraConfig(AdapterConfig):
     own (Liu et al., 2024). lora_bias: B has a bias. init_lora_weights: True, "gaussian", or False
     for an adapter that is not zero at first. rank_pattern, alpha_pattern: other values for the
     modules whose paths end with a regular expression. trainable_token_indices: tokens whose rows of
-    the embedding are trained, or of the modules named. fan_in_fan_out is PEFT's and has no effect:
-    a layer knows how its weight lies.
+    the embedding are trained, or of the modules named. target_parameters: ends of the paths of
+    weights, such as mlp.experts.gate_up_proj, the experts' of transformers. fan_in_fan_out is
+    PEFT's and has no effect: a layer knows how its weight lies.
 
     `lora_alpha` is alpha. The other fields are AdapterConfig's. Raises ValueError for another bias.
     """
@@ -128,6 +128,7 @@ class LoraConfig(AdapterConfig):
     rank_pattern: dict[str, int] = field(default_factory=dict)
     alpha_pattern: dict[str, float] = field(default_factory=dict)
     trainable_token_indices: TokenIndices = None
+    target_parameters: list[str] | None = None
     fan_in_fan_out: bool = False
 
     peft_type: ClassVar[str] = "LORA"

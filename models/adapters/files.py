@@ -15,6 +15,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.attach import attach, delete_adapter, set_adapter
 from rushlight.models.adapters.config import FILE, AdapterConfig, LoraConfig, from_json
 from rushlight.models.adapters.copies import resize
+from rushlight.models.adapters.experts import as_stacks, parameter_paths, share_parameters
 from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, is_tied, record_of
 from rushlight.models.adapters.tokens import (
     embedding_of,
@@ -57,19 +58,24 @@ def load_adapter(
     """Put the adapter of a file on the model, and make it the active one; returns the model.
 
     A folder in PEFT's format (adapter_config.json with adapter_model.safetensors or .bin), a hub
-    id of one, or a GGUF file of llama.cpp's adapters. trainable: its parameters take gradients, in
-    float32. Raises FormatError for a damaged file or a configuration that is not supported,
-    LoadError where names or shapes do not fit the model, which is left as it was, and ValueError
-    for a name in use.
+    id of one, or a GGUF file of llama.cpp's adapters. Of wav2vec 2.0 also adapter.LANGUAGE's
+    .safetensors or .bin, whose layers replace those of the language before. trainable: its
+    parameters take gradients, in float32. Raises FormatError for a damaged file or a configuration
+    that is not supported, LoadError where names or shapes do not fit the model, which is left as it
+    was, and ValueError for a name in use.
 
     `path_or_name` is the folder, file or id; `progress(done, total)`: bytes of a download.
     """
     from rushlight.core.io import load, load_gguf
     from rushlight.models.hub.names import resolve
+    from rushlight.models.layers.speech.languages import language_of_file, take_language
 
     place = resolve(path_or_name, progress=progress)
     if place.is_file() and place.name in (FILE, *WEIGHTS):
         place = place.parent
+    if place.is_file() and (language := language_of_file(place)):
+        take_language(model, language, load(place))
+        return model
     if place.is_file():
         tensors, metadata = load_gguf(place)
         return adapter_from_gguf(model, metadata, tensors, name, trainable=trainable)
@@ -134,6 +140,9 @@ def _put(
     if is_tied(model) and any(_in_head_or_table(model, stored) for stored in tensors):
         untie(model)
     tokens = _checked_tokens(model, config)
+    of_stacks: dict[str, str] = {}
+    if isinstance(config, LoraConfig):
+        tensors, of_stacks = as_stacks(model, config, tensors)
     shared = {n: t for n, t in tensors.items() if n.removesuffix(".default") in _SHARED}
     for stored, t in tensors.items():
         if stored in shared:
@@ -166,6 +175,7 @@ def _put(
         from rushlight.models.adapters.initial import converted
 
         config, layers = converted(model, config, layers, theirs)
+    theirs |= of_stacks
     every = {**theirs, **{path: path for path in tokens}}
     try:
         attach(
@@ -180,6 +190,9 @@ def _put(
             layers.setdefault(path, layers.get(embedding_of(model), {}))
         _fill(model, record_of(model).added[name], name, layers, saved, trainable)
         share(model, name, tokens, theirs)
+        parameters = of_stacks | parameter_paths(model, config)
+        wanted = getattr(config, "target_parameters", None)
+        share_parameters(model, record_of(model).added[name], name, parameters if wanted else {})
         if config.peft_type == "VERA":
             _project(model, config, name, shared)
     except BaseException:

@@ -46,6 +46,10 @@ class Adapter(nn.Module):
         """What the layer gives in place of `y`."""
         return y
 
+    def after_call(self, layer: Layer, args: tuple[Any, ...], y: Tensor) -> Tensor:
+        """`after`, of all that the layer was called with."""
+        return self.after(layer, args[0], y)
+
     def merged(self, layer: Layer, weight: Tensor, bias: Tensor | None) -> Weights:
         """The layer's weight, (out, in, ...) or as it lies, and bias, changed by the adapter."""
         raise NotImplementedError

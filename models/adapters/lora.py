@@ -1,4 +1,4 @@
-"""LoRA, rsLoRA and DoRA on linear layers, embeddings and convolutions.
+"""LoRA, rsLoRA and DoRA on linear layers, embeddings, convolutions and experts.
 
 Hu et al., 2021, "LoRA: Low-Rank Adaptation of Large Language Models"; Kalajdzievski, 2023, "A Rank
 Stabilization Scaling Factor for Fine-Tuning with LoRA"; Liu et al., 2024, "DoRA: Weight-Decomposed
@@ -32,7 +32,7 @@ from rushlight.models.adapters.layer import (
     sizes,
     wide,
 )
-from rushlight.models.layers.mlp import TransposedLinear
+from rushlight.models.layers.mlp import ExpertStack, TransposedLinear
 
 
 class Lora(Adapter):
@@ -276,8 +276,57 @@ class LoraConv(Lora):
         return convolved(layer, x, layer.weight)
 
 
+class LoraStack(Lora):
+    """On the matrices of all experts: lora_A.weight (experts, rank, in), lora_B.weight (experts,
+    out, rank).
+    """
+
+    def _make(self, layer: Layer, config: LoraConfig) -> None:
+        if config.use_dora or config.lora_bias:
+            name = "use_dora" if config.use_dora else "lora_bias"
+            raise ValueError(
+                f"LoraConfig: {name} is not supported for experts; leave them out with "
+                "exclude_modules"
+            )
+        count, outside, inside = layer.weight.shape
+        self.lora_A = Factor((count, self.rank, inside))
+        self.lora_B = Factor((count, outside, self.rank))
+
+    @property
+    def factors(self) -> tuple[Tensor, Tensor]:
+        """See Lora."""
+        return self.lora_A.weight, self.lora_B.weight
+
+    def start(self, layer: Layer) -> None:
+        """See Lora."""
+        a, b = self.factors
+        with autograd.no_grad():
+            for matrices, normal in ((a, self._init == "gaussian"), (b, False)):
+                for expert in matrices:
+                    if normal:
+                        init.normal_(expert, std=1 / self.rank)
+                    else:
+                        init.kaiming_uniform_(expert, a=math.sqrt(5))
+            if self._init is not False:
+                init.zeros_(b)
+
+    def delta(self, layer: Layer) -> Tensor:
+        """See Lora."""
+        a, b = self.factors
+        product: Tensor = (b @ a) * self.scale
+        return product
+
+    def after_call(self, layer: Layer, args: tuple[Tensor, ...], y: Tensor) -> Tensor:
+        """See Adapter. The second argument is the expert of each row."""
+        (a, b), index = self.factors, args[1]
+        inner = ops.linear_experts(wide(self._dropped(args[0]), a), a, index) * self.scale
+        more = ops.linear_experts(inner, b, index)
+        return (y + more).to(y.dtype)
+
+
 KINDS: Mapping[tuple[type, ...], type[Lora]] = {
     (nn.Linear, TransposedLinear): LoraLinear,
     (nn.Embedding,): LoraEmbedding,
     CONVOLUTIONS: LoraConv,
+    (ExpertStack,): LoraStack,
 }

@@ -20,7 +20,8 @@ class Added:
     """An adapter of a model: its configuration, and the paths of the layers that it is on.
 
     saved: its own copies of modules, by path. trainable: whether its parameters take gradients
-    while it is active. shared: a file's tensors that are of no layer, by their names.
+    while it is active. shared: a file's tensors that are of no layer, by their names. parameters:
+    the reference's parameter that a stack of experts is of, by the stack's path.
     """
 
     config: AdapterConfig
@@ -28,6 +29,7 @@ class Added:
     saved: dict[str, nn.Module]
     trainable: bool
     shared: dict[str, Tensor] = field(default_factory=dict)
+    parameters: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass

@@ -11,6 +11,7 @@ from rushlight.core.basis.files.replacing import write_whole
 from rushlight.core.io.weights.safetensors import save_safetensors
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.adapters.config import FILE, LoraConfig
+from rushlight.models.adapters.experts import as_peft, is_stack
 from rushlight.models.adapters.matching import published
 from rushlight.models.adapters.record import PREFIX, WEIGHTS, Added, adapted, record_of
 from rushlight.models.adapters.tokens import head_of, own_rows, untied
@@ -19,15 +20,17 @@ from rushlight.models.adapters.tokens import head_of, own_rows, untied
 def adapter_state(model: nn.Module, name: str | None = None) -> dict[str, Tensor]:
     """The tensors of an adapter by PEFT's names; default: the one that is active."""
     name, added = _chosen(model, name)
-    state: dict[str, Tensor] = dict(added.shared)
+    state: dict[str, Tensor] = added.shared | as_peft(model, added, name, published)
     for path in added.paths:
         layer: Any = model.get_submodule(path)
+        if is_stack(layer):
+            continue
         for local, t in layer.attached.named()[name].state_dict().items():
             if local == "trainable_tokens_delta" and isinstance(added.config, LoraConfig):
                 if path == head_of(model) and untied(model) and not own_rows(model, name):
                     continue
                 local = f"token_adapter.{local}"
-            state[f"{PREFIX}{published(model, path)}.{local}"] = t
+            state[f"{PREFIX}{added.parameters.get(path, published(model, path))}.{local}"] = t
     for path, module in added.saved.items():
         for local, t in module.state_dict().items():
             state[f"{PREFIX}{published(model, path)}.{local}"] = t

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from rushlight.core.io.text.vocabularies.classes import kind_of
 from rushlight.models.generation.search.options import NAMES, ids_of
 from rushlight.models.small_files import small_json
 
@@ -25,12 +26,12 @@ class Languages:
 
     def __init__(self, files: Mapping[str, bytes]) -> None:
         settings = small_json(files, "tokenizer_config.json")
-        kind = str(settings.get("tokenizer_class", ""))
+        kind = kind_of(settings, files)
         self.source, self.target = settings.get("src_lang"), settings.get("tgt_lang")
         # The source's token comes last in the first mBART and the first NLLB.
-        self.last = kind.startswith("MBartTokenizer") or bool(settings.get("legacy_behaviour"))
+        self.last = kind == "MBart" or bool(settings.get("legacy_behaviour"))
         # The first mBART's decoder begins with the target's token.
-        self.starts = kind.startswith("MBartTokenizer")
+        self.starts = kind == "MBart"
         tasks = small_json(files, "config.json").get("task_specific_params")
         self.tasks: Mapping[str, Any] = tasks if isinstance(tasks, dict) else {}
 

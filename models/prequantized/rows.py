@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.errors import FormatError, brief
-from rushlight.core.basis.quantized import mxfp4, q4_0, q8_0
+from rushlight.core.basis.quantized import mxfp4, q4_0, q4_1, q8_0
 from rushlight.core.ops import cat
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
@@ -81,6 +81,25 @@ def integer_blocks(
             codes = (q + 8).astype(np.uint8)
             packed[first:end, :, 2:] = codes[..., :16] | codes[..., 16:] << 4
     return Tensor.from_buffer(packed.reshape(-1), dtype, (outside, inside))
+
+
+def minimum_blocks(name: str, q: Array, scales: Array, least: Array) -> Tensor | None:
+    """Blocks of q4_1: numbers 0 to 15 (out, in) times a scale plus a least value for each group.
+
+    scales, least: (groups, 1), the groups row by row. None where float16 does not hold them, and
+    for single experts.
+    """
+    outside, inside = q.shape
+    pair = np.concatenate([scales, least], axis=1)
+    if inside % _BLOCK or ".experts." in name or not np.abs(pair).max(initial=0) < 65504:
+        return None
+    blocks = outside * inside // _BLOCK
+    packed = np.empty((blocks, q4_1.itemsize), np.uint8)
+    each = np.repeat(pair.astype(np.float16), blocks // len(pair), axis=0)
+    packed[:, :4] = each.view(np.uint8)
+    codes = q.reshape(blocks, _BLOCK).astype(np.uint8)
+    packed[:, 4:] = codes[:, :16] | codes[:, 16:] << 4
+    return Tensor.from_buffer(packed.reshape(-1), q4_1, (outside, inside))
 
 
 def mxfp4_blocks(name: str, packed: Array, scales: Array) -> Tensor | None:

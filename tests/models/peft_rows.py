@@ -53,6 +53,14 @@ ROWS: dict[str, tuple[str, str, str, dict[str, Any]]] = {
     "lora-convolutions": ("vision", "resnet", "LORA", {
         "r": 4, "target_modules": ["convolution"], "modules_to_save": ["classifier.1"],
     }),
+    "lora-experts": ("families", "mixtral", "LORA", {
+        "r": 3, "lora_alpha": 5, "target_modules": ["v_proj"], "rank_pattern": {"down_proj": 2},
+        "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj", "gate.weight"],
+    }),
+    "lora-experts-in-turn": ("families", "gpt_oss", "LORA", {
+        "r": 2, "target_modules": [], "use_rslora": True,
+        "target_parameters": ["mlp.experts.gate_up_proj", "mlp.experts.down_proj"],
+    }),
     "dora": ("families", "llama-biases", "LORA", {
         "r": 4, "target_modules": "all-linear", "use_dora": True, "rank_pattern": {"k_proj": 2},
     }),

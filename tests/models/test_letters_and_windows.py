@@ -57,7 +57,8 @@ def test_files_say_what_letters_mean() -> None:
 @pytest.mark.parametrize(
     ("vocab", "said", "error"),
     [
-        ({"eng": {"a": 0}, "deu": {"a": 0}}, {}, "a vocabulary for each of 2 languages"),
+        ({"fra": {"a": 0}, "deu": {"a": 0}}, {}, "none of target_lang 'eng'; there are: "),
+        ({"fra": {"a": 0}}, {"target_lang": "fry"}, "none of target_lang 'fry'; there are: fra"),
         ({"a": 0, "b": 0}, {}, "not an object of tokens and their ids"),
         ({"a": "0"}, {}, "not an object of tokens and their ids"),
         ([1], {}, "not an object of tokens and their ids"),

@@ -496,7 +496,7 @@ def test_layers_whose_weights_are_read_are_refused(rows: ModuleType, table: Modu
     with pytest.raises(
         ValueError, match="is a ExpertStack, which is not supported; supported: Linear"
     ):
-        rl.adapters.add_adapter(m, LoraConfig(target_modules=["w1"]))
+        rl.adapters.add_adapter(m, IA3Config(target_modules=["w1"]))
 
 
 def test_routers_are_adapted(rows: ModuleType, table: ModuleType) -> None:

@@ -343,3 +343,92 @@ def test_damaged_layers_are_refused_alike(seed: int) -> None:
                 break
         with contextlib.suppress(rl.FormatError, rl.LoadError):
             dequantized({"quantization_config": config}, tensors)
+
+
+# --- hqq's own file, qmodel.pt ------------------------------------------------------------------
+
+
+def hqq_layer(axis: int, bits: int, double: bool) -> tuple[dict[str, Any], Array]:
+    """A layer as hqq pickles it, its numbers 64 by 64 in groups of 32; and its weight."""
+    rng, size = np.random.default_rng(bits + axis), (64, 64)
+    rows, columns = (32, 128) if axis == 0 else (128, 32)
+    q = rng.integers(0, 1 << bits, (rows, columns)).astype(np.uint8)
+    each = 8 // bits
+    parts = q.reshape(each, rows // each, columns)
+    packed = sum(part << np.uint8(8 - bits * (i + 1)) for i, part in enumerate(parts))
+    factors: dict[str, Array] = {}
+    meta: dict[str, Any] = {"nbits": bits, "group_size": 32, "shape": size, "axis": axis}
+    meta |= {"packing": f"{bits}bit_u8", "view_as_float": False, "unpack_view_dtype": rl.uint8}
+    flat = (1, 128) if axis == 0 else (128, 1)
+    for part in ("scale", "zero"):
+        factors[part] = rng.normal(size=flat).astype(np.float32)
+        meta[f"quant_{part}"] = double
+        if double:
+            codes = rng.integers(0, 256, flat).astype(np.uint8)
+            factors[part] = (codes - np.float32(3.25)) * np.float32(0.02)
+            meta[f"{part}_q"] = rl.tensor(codes)
+            meta[f"meta_{part}"] = {
+                "nbits": 8, "group_size": None, "shape": flat, "scale": rl.tensor(0.02),
+                "zero": rl.tensor(3.25), "axis": 0, "packing": "8bit_u8", "view_as_float": False,
+            }  # fmt: skip
+        else:
+            meta[part] = rl.tensor(factors[part])
+    weight = (q - factors["zero"].astype(np.float64)) * factors["scale"]
+    return {"W_q": rl.tensor(np.ascontiguousarray(packed)), "meta": meta}, weight.reshape(size)
+
+
+@pytest.mark.parametrize(
+    ("axis", "bits", "double", "form"),
+    [
+        (1, 4, False, "old"), (0, 4, True, "old"), (0, 2, True, "new"), (1, 8, False, "new"),
+        (1, 4, False, "flat"), (0, 4, False, "pair"),
+    ],
+)  # fmt: skip
+def test_hqqs_own_file_loads(axis: int, bits: int, double: bool, form: str, tmp_path: Path) -> None:
+    """Its qmodel.pt has a dict for each module, with plain values beside the tensors."""
+    config = config_of(hidden_size=64, intermediate_size=64, torch_dtype="float32")
+    blank = rl.models.families.family_of("llama", "").build(config, [])
+    layer, weight = hqq_layer(axis, bits, double)
+    if form == "pair":
+        meta = layer["meta"]
+        meta["zero_scale"] = rl.stack([meta.pop("zero"), meta.pop("scale")])
+    saved: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for name, p in blank.named_parameters():
+        stem = name.removesuffix(".weight")
+        if name.endswith("_proj.weight") and p.shape == (64, 64):
+            plain[name] = rl.tensor(weight.astype(np.float32))
+            new = {"W_q": layer["W_q"], "offload_meta": False} | layer["meta"]
+            saved[stem] = layer | {"bias": None} if form in ("old", "pair") else new
+        else:
+            plain[name] = rl.randn(p.shape)
+            saved[stem] = {"weight": plain[name]}
+    if form == "flat":
+        saved = {f"{stem}.{key}": value for stem, m in saved.items() for key, value in m.items()}
+    rl.save(saved, tmp_path / "qmodel.pt")
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    ids = rl.tensor([[3, 1, 4, 1, 5]])
+    wanted = rl.models.assemble({"config.json": json.dumps(config).encode()}, plain)
+    with rl.no_grad():
+        numbers, right = (m(ids).numpy() for m in (rl.models.load(tmp_path), wanted))
+    np.testing.assert_allclose(numbers, right, atol=np.abs(right).max() * 1e-5)
+    short = rl.models.load(tmp_path, dtype="bfloat16")
+    held = dict(short.named_parameters())["model.layers.0.self_attn.q_proj.weight"]
+    assert held.dtype is (rl.q4_1 if (axis, bits) == (1, 4) else rl.bfloat16)
+    values = held.dequantize() if held.dtype.kind == "q" else held
+    np.testing.assert_allclose(
+        values.detach().float().numpy(), weight, atol=np.abs(weight).max() / 50
+    )
+
+
+def test_hqq_without_its_second_scales_is_refused() -> None:
+    layer, _ = hqq_layer(0, 4, True)
+    kept = {k: v for k, v in layer["meta"].items() if k != "meta_scale"}
+    encoded = {
+        f"a.{k}": rl.tensor([ord(c) for c in v]) if isinstance(v, str) else rl.tensor(v)
+        for k, v in kept.items()
+        if k in ("shape", "axis", "group_size", "packing", "quant_scale", "scale_q")
+    }
+    encoded |= {"a.W_q": layer["W_q"], "a.zero": rl.zeros(1, 128)}
+    with pytest.raises(rl.FormatError, match="quant_scale is true, but there is no meta_scale"):
+        dequantized({"quantization_config": {"quant_method": "hqq"}}, encoded)

@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Any
 
-from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.basis.errors import FormatError, brief, nearest
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.models.small_files import find_tokenizer, small_json
 
 MARK = "\u2581"  # that begins a piece of text that has a space before it
+_USUAL_LANGUAGE = "eng"  # of files that have several and name none, as in transformers
 _CONFIGS = ("special_tokens_map.json", "tokenizer_config.json")
 # The special tokens that transformers' Wav2Vec2CTCTokenizer has where no file names them.
 _NAMES = {"bos_token": "<s>", "eos_token": "</s>", "unk_token": "<unk>", "pad_token": "<pad>"}
@@ -78,16 +79,19 @@ class Letters:
         return [word for word in words if word]
 
 
-def stored_letters(files: Mapping[str, bytes], vocab: int, pad: int | None) -> Letters | None:
+def stored_letters(
+    files: Mapping[str, bytes], vocab: int, pad: int | None, language: str | None = None
+) -> Letters | None:
     """The vocabulary of tokenizer.json, or of vocab.json and added tokens; None without them.
 
     pad: config.json's padding token, the blank where no tokenizer's file names one that is there.
-    FormatError for files that are damaged, or have a vocabulary for each language.
+    Of vocabularies for several languages it is that of `language`, see `language_in`. FormatError
+    for files that are damaged, and for a language that they do not have.
     """
     config: dict[str, Any] = {}
     for name in _CONFIGS:
         config |= small_json(files, name)
-    tokens = _tokens(files, config, vocab)
+    tokens = _tokens(files, config, vocab, language or language_in(files))
     if tokens is None:
         return None
     named = {name: _content(config.get(name, usual)) for name, usual in _NAMES.items()}
@@ -104,10 +108,16 @@ def stored_letters(files: Mapping[str, bytes], vocab: int, pad: int | None) -> L
     return Letters(tuple(texts), blank, space, config.get("do_lower_case") is True)
 
 
+def language_in(files: Mapping[str, bytes]) -> str:
+    """The language of a checkpoint of many: target_lang of tokenizer_config.json, or English."""
+    told = small_json(files, "tokenizer_config.json").get("target_lang")
+    return told if isinstance(told, str) and told else _USUAL_LANGUAGE
+
+
 def _tokens(
-    files: Mapping[str, bytes], config: Mapping[str, Any], vocab: int
+    files: Mapping[str, bytes], config: Mapping[str, Any], vocab: int, language: str
 ) -> dict[str, int] | None:
-    """Tokens and their ids below `vocab`."""
+    """Tokens and their ids below `vocab`, of one language where there are several."""
     if "vocab.json" not in files:
         tokenizer = find_tokenizer(files)
         if tokenizer is None:
@@ -120,10 +130,13 @@ def _tokens(
         and vocabulary
         and all(isinstance(v, dict) for v in vocabulary.values())
     ):
-        raise FormatError(
-            f"vocab.json has a vocabulary for each of {len(vocabulary)} languages, which is not "
-            "supported; supported: one vocabulary, of the language that the weights are for"
-        )
+        if language not in vocabulary:
+            near = ", ".join(nearest(language, list(vocabulary), 4) or list(vocabulary)[:4])
+            raise FormatError(
+                f"vocab.json has vocabularies of {len(vocabulary)} languages, and none of "
+                f"target_lang {brief(language)}; there are: {near}"
+            )
+        vocabulary = vocabulary[language]
     good = isinstance(vocabulary, dict) and all(
         type(i) is int and i >= 0 for i in vocabulary.values()
     )

@@ -138,13 +138,44 @@ def test_classes_shift_the_ids_and_put_ends_around_one_text_and_two(node: Any) -
     pegasus = shifted({PREFIX + name: value for name, value in few.items()}, "Pegasus")
     assert pegasus[f"{PREFIX}tokens"][103:] == ["<unk_101>", "<unk_102>", "<unk>", "a"]
     assert pegasus[f"{PREFIX}unknown_token_id"] == 105
-    with pytest.raises(rl.FormatError, match="MBart50Tokenizer: SentencePiece's file lacks"):
-        made(
-            {
-                "tokenizer.model": model_of("unigram"),
-                "tokenizer_config.json": {"tokenizer_class": "MBart50Tokenizer"},
-            }
-        )
+    with pytest.raises(rl.FormatError, match="XGLMTokenizer: the vocabulary has 2 tokens only"):
+        shifted({PREFIX + name: value[:2] for name, value in few.items()}, "XGLM")
+
+
+# Of transformers 5.24: kind, model, language, what stands around, ids of texts, a mask and its id.
+HELLO = [4, 3, 13, 360, 360, 21, 4, 42, 21, 18, 360, 19]
+RUSH = [12, 4, 18, 35, 5, 41]
+TRANSLATORS = [
+    ("MBart", "unigram", "en_XX", [], [2, 364], HELLO, RUSH, [12, 386, 4, 67], 386),
+    ("MBart", "unigram", "fr_XX", [], [2, 368], HELLO, RUSH, [12, 386, 4, 67], 386),
+    ("MBart50", "unigram", "fr_XX", [368], [2], HELLO, RUSH, [12, 413, 4, 67], 413),
+    # The order of NLLB's tokens is that of its embedding; transformers 5.24 takes it from the file.
+    ("Nllb", "bpe rules", "fra_Latn", [417], [2], [319, 3, 27, 93, 143, 330, 329],
+     [4, 31, 134, 328], [4, 563, 21], 563),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("row", TRANSLATORS, ids=lambda row: f"{row[0]} {row[2]}")
+def test_languages_of_translators_stand_behind_the_pieces(row: tuple[Any, ...]) -> None:
+    kind, model, language, before, after, hello, rush, masked, mask = row
+    config = {"tokenizer_class": f"{kind}Tokenizer", "src_lang": language}
+    if kind == "MBart":  # told by the model's type alone
+        config = {"src_lang": language}
+    files = {
+        "sentencepiece.bpe.model": model_of(model),
+        "tokenizer_config.json": config,
+        "config.json": {"model_type": "mbart"},
+    }
+    tokenizer = made(files)
+    assert tokenizer.encode("Hello world").ids == [*before, *hello, *after]
+    [pair] = encode_pairs(tokenizer, [("Hello world", "a rush")])
+    assert pair.ids == [*before, *hello, *rush, *after] and not any(pair.types)
+    assert tokenizer.encode("a <mask> b").ids == [*before, *masked, *after]
+    assert tokenizer.token_to_id("<mask>") == mask
+    assert tokenizer.decode(tokenizer.encode("a rush").ids) == "a rush"
+    if kind == "Nllb":
+        files["tokenizer_config.json"] = config | {"legacy_behaviour": True}
+        assert made(files).encode("Hello world").ids == [*hello, 2, 417]
 
 
 def test_a_file_of_tiktoken() -> None:

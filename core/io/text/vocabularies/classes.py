@@ -14,6 +14,7 @@ from typing import Any
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_vocab import CONTROL, NORMAL, PREFIX, UNKNOWN
+from rushlight.core.io.text.vocabularies.translators import LANGUAGES
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,8 @@ class Kind:
     """What a class of tokenizers puts around texts.
 
     before, after: keys of tokenizer_config.json. twice: `after` stands twice between two texts.
-    second: the token type of the second text. again: `before` stands before it, too.
+    second: the token type of the second text. again: `before` stands before it, too. once: nothing
+    stands between the texts.
     """
 
     before: str = ""
@@ -29,6 +31,7 @@ class Kind:
     twice: bool = False
     second: int = 0
     again: bool = False
+    once: bool = False
 
 
 _ENDS, _DOUBLE = Kind("cls", "sep", second=1), Kind("bos", "eos", twice=True)
@@ -37,6 +40,7 @@ KINDS = {
     "Deberta": _ENDS, "Bert": _ENDS, "DistilBert": _ENDS, "Electra": _ENDS, "Roberta": _DOUBLE,
     "Bart": _DOUBLE, "Longformer": _DOUBLE, "XLMRoberta": _DOUBLE, "Camembert": _DOUBLE,
     "MPNet": Kind("bos", "eos", twice=True, second=1), "CLIP": _DOUBLE,
+    "XGLM": Kind("eos", ""), **dict.fromkeys(LANGUAGES, Kind(once=True)),
 }  # fmt: skip
 # Classes that trim the blanks of byte-level tokens from their offsets.
 TRIMS = ("Roberta", "Bart", "Longformer", "Deberta")
@@ -46,6 +50,7 @@ _TYPES = {
     "deberta": "Deberta", "bert": "Bert", "distilbert": "DistilBert", "electra": "Electra",
     "roberta": "Roberta", "bart": "Bart", "longformer": "Longformer", "xlm-roberta": "XLMRoberta",
     "camembert": "Camembert", "mpnet": "MPNet", "mbart": "MBart", "xglm": "XGLM", "clip": "CLIP",
+    "m2m_100": "Nllb", "nllb-moe": "Nllb",
     "qwen2": "Qwen2", "qwen2_moe": "Qwen2", "qwen3": "Qwen2", "qwen3_moe": "Qwen2",
 }  # fmt: skip
 # Special tokens of classes that their vocabularies may lack.
@@ -61,16 +66,18 @@ BLANK_FIRST = {
     "use_regex": True,
 }
 # Tokens before those of SentencePiece, how many of these are left out, and tokens after them.
+_FAIRSEQ = ("<s>", "<pad>", "</s>", "<unk>")
 _SHIFTS: dict[str, tuple[tuple[str, ...], int, tuple[str, ...]]] = {
-    "XLMRoberta": (("<s>", "<pad>", "</s>", "<unk>"), 3, ("<mask>",)),
+    "XLMRoberta": (_FAIRSEQ, 3, ("<mask>",)),
     "Camembert": (("<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"), 1, ("<mask>",)),
     "Pegasus": (
         ("<pad>", "</s>", "<mask_1>", "<mask_2>", *(f"<unk_{i}>" for i in range(2, 103))),
         2,
         (),
     ),
+    "XGLM": (_FAIRSEQ, 3, tuple(f"<madeupword{i}>" for i in range(7))),
+    **{kind: (_FAIRSEQ, 3, (*codes, "<mask>")) for kind, codes in LANGUAGES.items()},
 }
-_REFUSED = ("MBart", "MBart50", "Nllb", "XGLM")
 
 
 def kind_of(config: Mapping[str, Any], files: Mapping[str, bytes]) -> str:
@@ -156,13 +163,8 @@ def clip(data: bytes) -> bytes:
 def shifted(metadata: dict[str, Any], kind: str) -> dict[str, Any]:
     """SentencePiece's vocabulary with the ids that a class gives it.
 
-    FormatError for classes whose ids depend on a list of languages.
+    FormatError for a vocabulary that has fewer tokens than the class leaves out.
     """
-    if kind in _REFUSED:
-        raise FormatError(
-            f"tokenizer_class {kind}Tokenizer: SentencePiece's file lacks its languages' ids",
-            hint="save the tokenizer as tokenizer.json",
-        )
     if kind not in _SHIFTS:
         return metadata
     before, left, after = _SHIFTS[kind]

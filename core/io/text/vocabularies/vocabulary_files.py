@@ -30,6 +30,7 @@ from rushlight.core.io.text.vocabularies.classes import (
     shifted,
 )
 from rushlight.core.io.text.vocabularies.sentencepiece import read_sentencepiece
+from rushlight.core.io.text.vocabularies.translators import around_language
 
 MODELS = ("tokenizer.model", "spiece.model", "sentencepiece.bpe.model", "spm.model")
 CONFIG, FILE = "tokenizer_config.json", "tokenizer.json"
@@ -251,17 +252,22 @@ def _converted(
             id = names.index(token)
             added[id] = added_token(id, token)
     for token in added.values():
-        if token["content"] == "<mask>" and KINDS.get(kind, Kind()).twice:
+        rules_of_kind = KINDS.get(kind, Kind())
+        if token["content"] == "<mask>" and (rules_of_kind.twice or rules_of_kind.once):
             token["lstrip"] = True
     file["added_tokens"] = [added[id] for id in sorted(added)]
     all_ = {token: i for i, token in enumerate(names)}
     all_ |= {token["content"]: id for id, token in added.items()}
     if model != "bert" or kind == "MPNet":
         kind_rules = KINDS.get(kind, Kind(again=True))
-        around = _around(config, model, kind_rules, all_)
+        around = around_language(config, kind, all_) or _around(config, model, kind_rules, all_)
         file["post_processor"] = template = around_texts(
             *around, all_, second=kind_rules.second, again=kind_rules.again, twice=kind_rules.twice
         )
+        if kind_rules.once and template:
+            first, ends = template["single"], len(around[1])
+            second = {"Sequence": {"id": "B", "type_id": 0}}
+            template["pair"] = [*first[:-ends], second, *first[-ends:]]
         if kind in TRIMS and model == "gpt2":
             trim = {
                 "type": "ByteLevel",

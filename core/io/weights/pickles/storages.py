@@ -140,3 +140,42 @@ def numbers_beside(value: Any) -> dict[str, int]:
         return {}
     all_numbers = all(type(k) is str and type(v) is int and abs(v) < 2**31 for k, v in dims.items())
     return {f"dims.{name}": number for name, number in dims.items()} if all_numbers else {}
+
+
+# What a layer of hqq says of itself beside its tensors, in `meta` or without it, once more for the
+# scales and zeros that are quantized themselves.
+_HQQ_KEYS = frozenset(
+    "nbits group_size shape axis packing quant_scale quant_zero channel_wise".split()
+)
+_HQQ_META = ("meta", "meta_zero", "meta_scale")
+
+
+def hqq_settings(value: Any) -> dict[str, int | list[int]]:
+    """The plain values of layers of hqq by name, as it writes them to safetensors: texts as codes.
+
+    value: what a file held: a state dict, or hqq's own dict of one for each module.
+    """
+    settings: dict[str, int | list[int]] = {}
+
+    def walk(layer: dict[Any, Any], before: str, depth: int = 0) -> None:
+        for key, item in layer.items():
+            if key in _HQQ_META and type(item) is dict and depth < len(_HQQ_META):
+                walk(item, f"{before}{key}.", depth + 1)
+            elif type(key) is str and key.rpartition(".")[2] in _HQQ_KEYS:
+                if type(item) is str and len(item) <= _MOST_NUMBERS:
+                    settings[before + key] = [ord(letter) for letter in item]
+                elif type(item) in (int, bool) and abs(item) < 2**31:
+                    settings[before + key] = int(item)
+                elif type(item) in (list, tuple) and len(item) <= _MOST_NUMBERS:
+                    if all(type(n) is int and abs(n) < 2**62 for n in item):
+                        settings[before + key] = list(item)
+
+    if type(value) is not dict:
+        return {}
+    if any(type(key) is str and key.endswith(".W_q") for key in value):
+        walk(value, "")
+        return settings
+    for name, layer in value.items():
+        if type(name) is str and type(layer) is dict and "W_q" in layer:
+            walk(layer, f"{name}.")
+    return settings
