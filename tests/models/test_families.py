@@ -284,7 +284,7 @@ def test_ops_are_covered_on_every_device(
     }.get(row.partition("-")[0], "delta_scan" if row.startswith("rwkv") else "attention")
     always = {"linear", "embedding", recurrence}
     always = {"embedding"} if row.startswith("model2vec") else always
-    always -= {"attention"} if row.startswith("fnet") else set()
+    always -= {"attention"} if row.startswith(("fnet", "yoso")) else set()
     always -= {"embedding"} if config["model_type"] in table.WAVES else set()
     assert always <= {op.name for op, _, _ in made}
     wrong = {
