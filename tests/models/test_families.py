@@ -195,6 +195,8 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
         stacks[stack] = [count, *shape] if stack != name else shape
     stacks = {name: shape for name, shape in stacks.items() if not name.endswith("inv_freq")}
     own = {n: list(t.shape) for n, t in m.state_dict().items() if not n.endswith("inv_freq")}
+    if hasattr(m, "prefixed"):  # the model within one with a head
+        stacks = {name.removeprefix(m.prefixed[0]): shape for name, shape in stacks.items()}
     assert own == stacks
 
 
