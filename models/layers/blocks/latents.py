@@ -1,4 +1,4 @@
-"""Perceiver IO's layers (Jaegle et al., 2021): latents that read a text, and queries that read them.
+"""Perceiver IO's layers (Jaegle et al., 2021): latents that read a text; queries read these.
 
 However long the text is, the layers between run over the same number of latents.
 """
