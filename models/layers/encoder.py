@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
@@ -62,6 +62,26 @@ class EncoderNames:
     pooler: str = "pooler"
 
 
+class Body(Protocol):
+    """What stands in place of the embeddings and the layers, such as layers of several lengths."""
+
+    def put(self, model: nn.Module, spec: EncoderSpec) -> None:
+        """Make the modules, on the model itself."""
+
+    def run(
+        self, model: Any, ids: Tensor, types: Tensor | None, seen: Tensor | None, **more: Tensor
+    ) -> Tensor:
+        """(batch, length) -> (batch, length, width); seen (batch, length): false for padding."""
+
+    def texts(
+        self, model: Any, ids: Tensor, types: Tensor | None, seen: Tensor | None, **more: Tensor
+    ) -> Tensor:
+        """The states (batch, places, width) whose first place the head of a text's classes reads.
+
+        model, ids, types and seen are as in `run`; more: as there.
+        """
+
+
 @dataclass(frozen=True)
 class EncoderSpec:
     """An encoder `width` features wide, for `context` tokens with `types` token types (0: none).
@@ -82,7 +102,7 @@ class EncoderSpec:
     turn_values: positions turn v, too. conv: the size, groups and activation of a convolution
     beside the first layer. dropout: of each part's output, in training. input, layer: a block in
     place of the embeddings, and of each layer (with its number). widen: ids -> the tokens that see
-    all others whatever the window is, (batch, length).
+    all others whatever the window is, (batch, length). body: in place of both; `layers` is 0 then.
     """
 
     vocab: int
@@ -126,6 +146,7 @@ class EncoderSpec:
     input: Callable[[EncoderSpec], nn.Module] | None = None
     layer: Callable[[EncoderSpec, int], nn.Module] | None = None
     widen: Callable[[Tensor], Tensor | None] | None = None
+    body: Body | None = None
 
     def __post_init__(self) -> None:
         if self.heads < 1 or (self.width % self.heads and not self.head):
@@ -291,7 +312,9 @@ class Encoder(SentenceEncoder):
         self.context_length, self.width = min(spec.limit or spec.context, spec.context), width
         inside = spec.embedding or width
         self.projects = spec.input is None and (spec.project or inside != width)
-        if spec.input is not None:
+        if spec.body is not None:
+            spec.body.put(self, spec)
+        elif spec.input is not None:
             put(self, names.input, spec.input(spec))
         else:
             self._put_embeddings(inside)
@@ -356,6 +379,8 @@ class Encoder(SentenceEncoder):
         wide = None if spec.widen is None else more.pop("global_attention_mask", None)
         wide = spec.widen(ids) if wide is None and spec.widen is not None else wide
         seen = None if attention_mask is None else attention_mask != 0
+        if spec.body is not None:
+            return spec.body.run(self, ids, token_type_ids, seen, **more)
         mask = None if seen is None else seen[:, None, None, :]
         if spec.input is not None:
             x: Tensor = self.get_submodule(spec.names.input)(ids, token_type_ids, seen, **more)

@@ -311,7 +311,12 @@ class HeadedEncoder(Encoder, Scoring):
         `ids`, `attention_mask` and `token_type_ids` are (batch, length); they and `more` are as in
         `forward`, and so is what it raises.
         """
-        names, x = self.head_names, self(ids, attention_mask, token_type_ids, **more)
+        names, body = self.head_names, self.spec.body
+        if self.kind == "ForSequenceClassification" and body is not None:
+            seen = None if attention_mask is None else attention_mask != 0
+            x = body.texts(self, ids, token_type_ids, seen, **more)
+        else:
+            x = self(ids, attention_mask, token_type_ids, **more)
         if names.every and self.kind == "ForSequenceClassification":
             x = self._summary(x, attention_mask)
         if (self.kind == "ForMaskedLM" or names.every) and names.dense:

@@ -280,7 +280,9 @@ TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT, ALONE = (
 # With a cache transformers' decoder of these sees later tokens, too.
 UNCACHED = ("fsmt",)
 # What these compute depends on the length of a row, with its padding.
-BY_LENGTH = ("bigbird_pegasus",)
+BY_LENGTH = ("bigbird_pegasus", "canine", "funnel")
+# Their hidden states are what the model within one with a head gives.
+WITHIN = ("perceiver",)
 _SAMPLES = {"moonshine": 3001}
 
 

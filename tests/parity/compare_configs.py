@@ -233,7 +233,7 @@ def inputs(config: dict[str, Any]) -> tuple[Any, ...]:
     return (TEXT.ids_of(vocab),)
 
 
-def text_results(model: Any, config: dict[str, Any], base: dict[str, Any]) -> Any:
+def text_results(model: Any, row: str, base: dict[str, Any]) -> Any:
     """What transformers makes of a row's inputs."""
     given = [torch.from_numpy(x) for x in inputs(base)]
     more = {"decoder_input_ids": given[1]} if len(given) > 1 else {}
@@ -241,7 +241,11 @@ def text_results(model: Any, config: dict[str, Any], base: dict[str, Any]) -> An
         more["use_cache"] = False
     more["return_dict"] = True
     with torch.no_grad():
-        found = model(given[0], **more)
+        within = base["model_type"] in TEXT.WITHIN and row not in TEXT.HEADS
+        run = getattr(model, model.base_model_prefix) if within else model
+        found = run(given[0], **more)
+    if within:  # a row for each token, of all that there may be
+        return found.logits[:, : given[0].shape[1]].numpy()
     if "start_logits" in found:
         return torch.stack((found.start_logits, found.end_logits), -1).numpy()
     return (found.logits if "logits" in found else found.last_hidden_state).numpy()
@@ -256,7 +260,7 @@ def compare_text(row: str, change: Change, base: dict[str, Any], kind: Any) -> s
         if made is None:
             return "large"
         model, tensors = made
-        wanted = text_results(model, config, base)
+        wanted = text_results(model, row, base)
         failed = None
     except Exception as error:  # the reference may fail in any way
         failed = error
@@ -273,7 +277,7 @@ def compare_text(row: str, change: Change, base: dict[str, Any], kind: Any) -> s
             plain = BASES.get(row)
             if plain is None:
                 made = base_of(row, kind, base, TEXT, way)
-                plain = BASES[row] = text_results(made[0], base, base)
+                plain = BASES[row] = text_results(made[0], row, base)
             if plain.shape == wanted.shape and np.allclose(plain, wanted, 1e-5, 1e-6):
                 return "needless"
         return outcome
@@ -362,7 +366,7 @@ def result_of(row: str, config: dict[str, Any], base: dict[str, Any], kind: Any,
             return None
         model, tensors = made
         if table is TEXT:
-            found = {"out": text_results(model, config, base)}
+            found = {"out": text_results(model, row, base)}
         else:
             channels = base.get("vision_config", base).get("num_channels", 3)
             pixels = torch.from_numpy(SEEN.pixels_of(SEEN.ROWS[row][3], channels))

@@ -132,6 +132,9 @@ def main(rows: list[str]) -> None:
             model = kind.from_pretrained(folder, config=loaded, attn_implementation=way).eval()
             stored = json.loads((Path(folder) / "config.json").read_text(encoding="utf-8"))
             saved = _saved_and_loaded(kind, of_kind, table, Path(folder))
+        within = settings["model_type"] in table.WITHIN and not headed
+        if within:  # what the head reads
+            model, saved = (getattr(m, m.base_model_prefix) for m in (model, saved))
         ids = torch.from_numpy(table.ids_of(table.vocab_of(settings)))
         mask = torch.from_numpy(table.mask_of())
         one_by_one = settings["model_type"] in table.ALONE
@@ -158,8 +161,8 @@ def main(rows: list[str]) -> None:
         decoder = hasattr(model, "lm_head") or hasattr(model, "proj_out")
         texts = ("ForCausalLM", "ForConditionalGeneration", "EncoderDecoderModel")
         whole = (*texts, "ForSequenceClassification", "ForAudioFrame", "ForXVector", "ForCTC")
-        decoder = decoder or any(kind in architecture for kind in whole)
-        alone = decoder and not more and not headed
+        decoder = within or decoder or any(kind in architecture for kind in whole)
+        alone = decoder and not more and not headed and not within
         if alone and "position_ids" in inspect.signature(model.forward).parameters:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():

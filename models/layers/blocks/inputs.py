@@ -88,3 +88,64 @@ class MaskedEmbeddings(nn.Module):
             x = x + self.position_embeddings(real.cumsum(1) * real + (self.spec.first - 1))
         x = x if self.layer_norm is None else self.layer_norm(x)
         return x if seen is None else x * seen.unsqueeze(-1).to(x.dtype)
+
+
+class WrittenEmbeddings(nn.Module):
+    """RoCBert's embeddings (Su et al., 2022): of words, of their shapes and of their sounds.
+
+    shapes, sounds: how many there are and their features; None: there are none. together: whether
+    the three are joined and projected.
+    """
+
+    def __init__(
+        self,
+        spec: EncoderSpec,
+        shapes: tuple[int, int],
+        sounds: tuple[int, int],
+        used: tuple[bool, bool],
+        together: bool,
+    ) -> None:
+        width, self.used, self.together = spec.width, used, together
+        self.word_embeddings = nn.Embedding(spec.vocab, width)
+        self.pronunciation_embed = nn.Embedding(*sounds)
+        self.shape_embed = nn.Embedding(*shapes)
+        self.position_embeddings = nn.Embedding(spec.context, width)
+        self.token_type_embeddings = nn.Embedding(spec.types, width)
+        if together:
+            inside = width + used[0] * shapes[1] + used[1] * sounds[1]
+            self.map_inputs_layer = nn.Linear(inside, width)
+        self.LayerNorm = make_norm(width, spec.norm)
+        self.dropout = nn.Dropout(spec.dropout)
+
+    def forward(
+        self,
+        ids: Tensor,
+        types: Tensor | None,
+        seen: Tensor | None,
+        input_shape_ids: Tensor | None = None,
+        input_pronunciation_ids: Tensor | None = None,
+    ) -> Tensor:
+        """(batch, length) -> (batch, length, width).
+
+        input_shape_ids, input_pronunciation_ids: (batch, length), those of each token; without
+        them each has the first of the table, or none where the tables are not joined.
+        """
+        kinds: Any = self.token_type_embeddings
+        positions: Any = self.position_embeddings.weight
+        words: Tensor = self.word_embeddings(ids)
+        beside = positions[: ids.shape[1]] + (kinds.weight[0] if types is None else kinds(types))
+        tables: tuple[Any, Any] = self.shape_embed, self.pronunciation_embed
+        chosen = zip(tables, (input_shape_ids, input_pronunciation_ids), self.used, strict=True)
+        rows = [
+            table(ids * 0 if own is None else own)
+            for table, own, used in chosen
+            if used and (self.together or own is not None)
+        ]
+        if self.together:
+            joined = self.map_inputs_layer(ops.cat([words, *rows], -1))
+            out: Tensor = self.dropout(self.LayerNorm(joined + beside))
+            return out
+        x: Tensor = self.dropout(self.LayerNorm(words + beside))
+        for row in rows:
+            x = x + row
+        return x / (1 + len(rows))

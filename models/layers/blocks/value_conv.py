@@ -7,7 +7,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.encoder import EncoderContext, EncoderLayer, EncoderSpec
 from rushlight.models.layers.naming import put
 
-_PATH = "attention.self.conv"
+PATH = "attention.self.conv"
 
 
 class ValueConvLayer(EncoderLayer):
@@ -17,11 +17,11 @@ class ValueConvLayer(EncoderLayer):
         super().__init__(spec)
         heads, padding = spec.heads, (size // 2, 0)
         conv = nn.Conv2d(heads, heads, (size, 1), padding=padding, groups=heads, bias=False)
-        put(self, _PATH, conv)
+        put(self, PATH, conv)
 
     def mixed(self, q: Tensor, k: Tensor, v: Tensor, context: EncoderContext, layer: int) -> Tensor:
         """What attention makes of (batch, heads, length, head), with the convolution of v."""
         y = super().mixed(q, k, v, context, layer)
         if context.mask is not None:
             v = v * context.mask.transpose(-1, -2).to(v.dtype)
-        return y + self._called(_PATH, v)
+        return y + self._called(PATH, v)
