@@ -56,7 +56,8 @@ def _class(name: str) -> Any:
 def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
     """The model with the table's values under the names that it saves, and their shapes."""
     kind = _class(row.kind)
-    config = kind.config_class(**{k: v for k, v in row.config.items() if k != "model_type"})
+    settings = {k: v for k, v in row.config.items() if k != "model_type"}
+    config = transformers.AutoConfig.for_model(row.config["model_type"], **settings)
     torch.manual_seed(0)
     kind(config).save_pretrained(folder)
     names: dict[str, list[int]] = {}
