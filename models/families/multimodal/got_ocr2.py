@@ -86,8 +86,8 @@ def _framed(text: str, count: int) -> str:
         return text
     pages = " across multi pages" if count > 1 else ""
     return (
-        f"<|im_start|>{_SYSTEM}<|im_end|><|im_start|>user\n<img>{PLACE * count}</img>\n OCR{pages}: "
-        "<|im_end|><|im_start|>assistant\n"
+        f"<|im_start|>{_SYSTEM}<|im_end|><|im_start|>user\n<img>{PLACE * count}</img>\n"
+        f" OCR{pages}: <|im_end|><|im_start|>assistant\n"
     )
 
 

@@ -1,7 +1,7 @@
-"""Granite for Docling (IBM, 2026): pages in tiles, whose features enter Granite's first layers too.
+"""Granite for Docling (IBM, 2026): tiles of pages, whose features enter the first layers too.
 
-A connector makes few rows of each tile, or, where the processor's file asks for the fine route, four
-times as many. granite-docling-258M is an Idefics3.
+A connector makes few rows of each tile, or, where the processor's file asks for the fine route,
+four times as many. granite-docling-258M is an Idefics3.
 """
 
 from __future__ import annotations
