@@ -119,7 +119,7 @@ class PictureDecoder(Decoder):
         """What pictures put in the place of a batch's tokens."""
         sight, host = self.sight, ids.numpy()
         features = sight.look(self, inputs)
-        seen = host == sight.token
+        seen = np.isin(host, (sight.token, *sight.others))
         if int(seen.sum()) != features.shape[0]:
             raise ValueError(
                 f"{self.config.model_type}: ids have {int(seen.sum())} tokens of pictures (id "
@@ -217,6 +217,7 @@ class PictureDecoder(Decoder):
 
     def _prompt(self, text: str, pictures: Sequence[Picture], special: bool) -> PicturePrompt:
         marker, framed = self.sight.marker, self.sight.framed
+        text = getattr(self.processor, "prefix", "") + text
         if special and framed is not None and pictures:
             text = framed(text, len(pictures))
         special = special and self.sight.special and framed is None
@@ -230,12 +231,12 @@ class PictureDecoder(Decoder):
         whole = pieces[0] + "".join(picture.text + piece for picture, piece in after)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
-        return prompt_of(ids, self.sight.token, pictures, counts)
+        return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)
 
     def _count(self, picture: Picture) -> int:
         """The rows of a picture: the placeholders in its text."""
         ids = self.encode_text(picture.text, add_special_tokens=False)
-        return sum(i == self.sight.token for i in ids)
+        return sum(i == self.sight.token or i in self.sight.others for i in ids)
 
     def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         """Token ids of messages by the chat template, up to the answer; see `Chatting.chat_ids`.

@@ -130,10 +130,13 @@ class SamVision(nn.Module):
         )
         self.neck = Neck(c.hidden_size, c.output_channels)
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, kept: dict[int, Tensor] | None = None) -> Tensor:
+        """kept: gets the states after each layer that is one of its keys."""
         x = self.get_submodule("patch_embed.projection")(pixels).permute(0, 2, 3, 1)
         x = x + self.pos_embed if self.placed else x
-        for layer in self.layers:
+        for i, layer in enumerate(self.layers):
             x = layer(x)
+            if kept is not None and i in kept:
+                kept[i] = x
         out: Tensor = self.neck(x)
         return out
