@@ -35,6 +35,7 @@ WHOLE = {
     "blip-2": ("opt", False), "instructblip": ("opt", False),
     "granite_docling": ("granite_docling_text", True),
     "granite4_vision": ("granite4_vision_text", False),
+    "deepseek_ocr2": ("deepseek_ocr2_text", False),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),
@@ -49,7 +50,7 @@ WHOLE = {
 _PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
           "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
           "paddleocr_vl_text": "ernie4_5", "granite_docling_text": "granite",
-          "granite4_vision_text": "granite"}  # fmt: skip
+          "granite4_vision_text": "granite", "deepseek_ocr2_text": "deepseek"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.
 _FLAT = ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl")
 # What the head of the whole leaves out of a language model's.
