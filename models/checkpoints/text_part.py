@@ -35,7 +35,7 @@ WHOLE = {
     "blip-2": ("opt", False), "instructblip": ("opt", False),
     "granite_docling": ("granite_docling_text", True),
     "granite4_vision": ("granite4_vision_text", False),
-    "deepseek_ocr2": ("deepseek_ocr2_text", False),
+    "deepseek_ocr2": ("deepseek_ocr2_text", False), "minicpmv4_6": ("qwen3_5_text", False),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from rushlight.core.tensor.tensor import Tensor
 
+# In a picture's text, the place of its number among those of the prompt, from 0 on.
+NUMBER = "\ue000"
 # Tensors that a step takes beside ids, see layers/seeing/pictured.py.
 Pictured = Mapping[str, Tensor] | None
 # (3, length): positions by time, height and width.

@@ -89,7 +89,9 @@ def processor_of(row: Any, folder: Path) -> Any:
     name, more = row.whole
     kind = _class(name)
     kind.check_argument_for_proper_class = lambda *given: None  # a part of video is left out
-    videos = {} if not row.videos else {"video_processor": _class(row.videos)()}
+    stands = row.videos == "pictures"  # that of videos needs torchvision
+    kinds = {"video_processor": pictures if stands else _class(row.videos)()} if row.videos else {}
+    videos: dict[str, Any] = kinds
     if name == "Gemma4Processor":
         videos["feature_extractor"] = _class("Gemma4AudioFeatureExtractor")()
     return kind(image_processor=pictures, tokenizer=tokenizer, **videos, **more)

@@ -18,6 +18,7 @@ from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.pictures import (
+    NUMBER,
     Picture,
     Pictured,
     PicturePrompt,
@@ -227,8 +228,9 @@ class PictureDecoder(Decoder):
                 f"{self.config.model_type}: the text has {len(pieces) - 1} places for pictures "
                 f"({marker}), but {len(pictures)} pictures are given"
             )
-        after = zip(pictures, pieces[1:], strict=True)
-        whole = pieces[0] + "".join(picture.text + piece for picture, piece in after)
+        texts = [picture.text.replace(NUMBER, str(i)) for i, picture in enumerate(pictures)]
+        after = zip(texts, pieces[1:], strict=True)
+        whole = pieces[0] + "".join(text + piece for text, piece in after)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)

@@ -25,8 +25,8 @@ def rows(t: Any) -> dict[str, Any]:
              "vision_config": {"sam_config": sam, "encoder_config": queries}},
             SPECIAL,
             ("DeepseekOcr2ImageProcessorPil",
-             {"size": {"height": 24, "width": 24}, "tile_size": 24}),
-            ("DeepseekOcr2Processor", {"patch_size": 2, "downsample_ratio": 1}),
-            "<image>\nText?", ((30, 60),),
+             {"size": {"height": 20, "width": 20}, "tile_size": 20}),
+            ("DeepseekOcr2Processor", {"patch_size": 1.7, "downsample_ratio": 1}),
+            "<image>\nText? <image>", ((12, 20), (15, 30)),
         ),
     }  # fmt: skip
