@@ -33,6 +33,9 @@ WHOLE = {
     "glm46v": ("glm4v_text", False), "glm_ocr": ("glm_ocr_text", False),
     "paddleocr_vl": ("paddleocr_vl_text", True),
     "blip-2": ("opt", False), "instructblip": ("opt", False),
+    "granite_docling": ("granite_docling_text", True),
+    "granite4_vision": ("granite4_vision_text", False),
+    "deepseek_ocr2": ("deepseek_ocr2_text", False), "minicpmv4_6": ("qwen3_5_text", False),
 } | dict.fromkeys(
     ("llava", "llava_next", "llava_next_video", "vipllava", "video_llava", "smolvlm", "idefics3",
      "voxtral"), ("llama", False),
@@ -46,7 +49,8 @@ WHOLE = {
 # Language models within that are plain ones for texts: the three positions of a token are equal.
 _PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
           "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
-          "paddleocr_vl_text": "ernie4_5"}  # fmt: skip
+          "paddleocr_vl_text": "ernie4_5", "granite_docling_text": "granite",
+          "granite4_vision_text": "granite", "deepseek_ocr2_text": "deepseek"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.
 _FLAT = ("qwen2_vl", "qwen2_5_vl", "paddleocr_vl")
 # What the head of the whole leaves out of a language model's.
@@ -118,4 +122,4 @@ def language_model_of(config: dict[str, Any], known: Collection[str]) -> dict[st
         both["tie_word_embeddings"] = True  # where older files say it
     text = {name: value for name, value in text.items() if name != "architectures"}
     told = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
-    return both | text | told | _UNSCALED.get(within, {})
+    return both | text | told | _UNSCALED.get(named, {})

@@ -16,6 +16,8 @@ import numpy.typing as npt
 
 from rushlight.core.tensor.tensor import Tensor
 
+# In a picture's text, the place of its number among those of the prompt, from 0 on.
+NUMBER = "\ue000"
 # Tensors that a step takes beside ids, see layers/seeing/pictured.py.
 Pictured = Mapping[str, Tensor] | None
 # (3, length): positions by time, height and width.
@@ -113,18 +115,24 @@ def plain_ids(tokens: Iterable[int]) -> list[int]:
 
 
 def prompt_of(
-    ids: Sequence[int], token: int, pictures: Sequence[Picture], counts: Sequence[int]
+    ids: Sequence[int],
+    token: int,
+    pictures: Sequence[Picture],
+    counts: Sequence[int],
+    others: Sequence[int] = (),
 ) -> PicturePrompt:
     """The prompt of token ids in which placeholders stand for the rows of pictures, in turn.
 
-    token: the placeholder's id. counts: the rows of each picture. ValueError if `ids` has another
-    number of placeholders.
+    token: the placeholder's id; others: more of them. counts: the rows of each picture. ValueError
+    if `ids` has another number of placeholders.
     """
-    there = sum(i == token for i in ids)
+    places = {token, *others}
+    there = sum(i in places for i in ids)
     if there != sum(counts):
         raise ValueError(
             f"the prompt has {there} tokens of pictures (id {token}), but its {len(pictures)} "
             f"pictures have {sum(counts)} rows; give a picture for each place"
         )
-    rows = (t for p, n in zip(pictures, counts, strict=True) for t in p.tokens(n, token))
-    return PicturePrompt((next(rows) if i == token else i for i in ids), pictures)
+    rows = (t for p, n in zip(pictures, counts, strict=True) for t in p.tokens(n, 0))
+    numbers = (next(rows) + (i << _ROW_BITS) if i in places else i for i in ids)
+    return PicturePrompt(numbers, pictures)

@@ -177,17 +177,20 @@ def split(pixels: Pixels, rows: int, columns: int) -> list[Pixels]:
     ]
 
 
-def nearest_grid(height: int, width: int, tile: Size, least: int, most: int) -> Size:
+def nearest_grid(
+    height: int, width: int, tile: Size, least: int, most: int, side: int = 1024
+) -> Size:
     """(rows, columns) of `least` to `most` tiles whose ratio is nearest to the picture's.
 
     Of equal ones the larger, where the picture covers more than half of its tiles (Chen et al.,
-    2024).
+    2024). side: the most rows and the most columns.
     """
+    longest = min(most, side)
     grids = sorted(
         (
             (columns, rows)
-            for columns in range(1, most + 1)
-            for rows in range(1, most + 1)
+            for columns in range(1, longest + 1)
+            for rows in range(1, longest + 1)
             if least <= rows * columns <= most
         ),
         key=lambda grid: grid[0] * grid[1],

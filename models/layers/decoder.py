@@ -94,7 +94,8 @@ class DecoderSpec:
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
     it differs from `norm`. first_norm: false if the first layer has no norm before attention.
-    transform: of hidden states before the head.
+    transform: of hidden states before the head. deep: the layers after which what pictures add is
+    added, where they are not the first ones.
     """
 
     vocab: int
@@ -120,6 +121,7 @@ class DecoderSpec:
     last_norm: NormSpec | None = None
     first_norm: bool = True
     transform: HeadTransform | None = None
+    deep: tuple[int, ...] = ()
 
 
 class Decoder(SentenceEncoder, CausalLM):
@@ -267,7 +269,7 @@ class Decoder(SentenceEncoder, CausalLM):
         x = self._ends[0].spread(ids, x, context) if self._ends else x
         for i, layer in enumerate(self._part(self.spec.names.layers)):
             x = layer(x, context)
-            x = x if pictured is None else deepened(x, i, pictured)
+            x = x if pictured is None else deepened(x, i, pictured, self.spec.deep)
             if context.kept is not None and i + 1 in context.kept:
                 context.kept[i + 1] = x
         x = self._ends[0].gathered(x) if self._ends else x

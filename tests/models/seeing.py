@@ -41,7 +41,7 @@ class Row:
     whole: class and settings of the processor that has it, and its arguments. sizes: height and
     width of each picture. text: a prompt with their markers. nested: pictures are given to the
     reference as those of one prompt. call: further arguments there. videos: the class that the
-    reference's processor needs beside. alone: whether a text without pictures gives the reference's
+    reference's processor needs beside, or "pictures": that of pictures stands for it. alone: whether a text without pictures gives the reference's
     numbers too.
     """
 

@@ -56,7 +56,8 @@ def _class(name: str) -> Any:
 def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
     """The model with the table's values under the names that it saves, and their shapes."""
     kind = _class(row.kind)
-    config = kind.config_class(**{k: v for k, v in row.config.items() if k != "model_type"})
+    settings = {k: v for k, v in row.config.items() if k != "model_type"}
+    config = transformers.AutoConfig.for_model(row.config["model_type"], **settings)
     torch.manual_seed(0)
     kind(config).save_pretrained(folder)
     names: dict[str, list[int]] = {}
@@ -88,7 +89,9 @@ def processor_of(row: Any, folder: Path) -> Any:
     name, more = row.whole
     kind = _class(name)
     kind.check_argument_for_proper_class = lambda *given: None  # a part of video is left out
-    videos = {} if not row.videos else {"video_processor": _class(row.videos)()}
+    stands = row.videos == "pictures"  # that of videos needs torchvision
+    kinds = {"video_processor": pictures if stands else _class(row.videos)()} if row.videos else {}
+    videos: dict[str, Any] = kinds
     if name == "Gemma4Processor":
         videos["feature_extractor"] = _class("Gemma4AudioFeatureExtractor")()
     return kind(image_processor=pictures, tokenizer=tokenizer, **videos, **more)

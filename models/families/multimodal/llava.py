@@ -117,7 +117,9 @@ def pixtral_processor(
     )  # fmt: skip
 
 
-def _tiles(files: Mapping[str, bytes], res: AnyRes, base: int, place: str) -> TileProcessor:
+def any_tiles(
+    files: Mapping[str, bytes], res: AnyRes, base: int, place: str
+) -> TileProcessor:
     """LLaVA-NeXT's and LLaVA-OneVision's; base: the rows of the whole picture."""
     said = stored_settings(files)
     crop = said.values.get("crop_size") if said.flag("do_center_crop", not res.most) else None
@@ -179,7 +181,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 
     def processor(files: Mapping[str, bytes], _: Any) -> PictureProcessor:
         if tiled:
-            return _tiles(files, res, count, "<image>")
+            return any_tiles(files, res, count, "<image>")
         if rotary:
             return pixtral_processor(files, tower.patch[0], 1)
         return _whole(files, tower, "<image>" * count)

@@ -18,6 +18,7 @@ from rushlight.core.tensor import autograd
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.pictures import (
+    NUMBER,
     Picture,
     Pictured,
     PicturePrompt,
@@ -119,7 +120,7 @@ class PictureDecoder(Decoder):
         """What pictures put in the place of a batch's tokens."""
         sight, host = self.sight, ids.numpy()
         features = sight.look(self, inputs)
-        seen = host == sight.token
+        seen = np.isin(host, (sight.token, *sight.others))
         if int(seen.sum()) != features.shape[0]:
             raise ValueError(
                 f"{self.config.model_type}: ids have {int(seen.sum())} tokens of pictures (id "
@@ -217,6 +218,7 @@ class PictureDecoder(Decoder):
 
     def _prompt(self, text: str, pictures: Sequence[Picture], special: bool) -> PicturePrompt:
         marker, framed = self.sight.marker, self.sight.framed
+        text = getattr(self.processor, "prefix", "") + text
         if special and framed is not None and pictures:
             text = framed(text, len(pictures))
         special = special and self.sight.special and framed is None
@@ -226,16 +228,17 @@ class PictureDecoder(Decoder):
                 f"{self.config.model_type}: the text has {len(pieces) - 1} places for pictures "
                 f"({marker}), but {len(pictures)} pictures are given"
             )
-        after = zip(pictures, pieces[1:], strict=True)
-        whole = pieces[0] + "".join(picture.text + piece for picture, piece in after)
+        texts = [picture.text.replace(NUMBER, str(i)) for i, picture in enumerate(pictures)]
+        after = zip(texts, pieces[1:], strict=True)
+        whole = pieces[0] + "".join(text + piece for text, piece in after)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
-        return prompt_of(ids, self.sight.token, pictures, counts)
+        return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)
 
     def _count(self, picture: Picture) -> int:
         """The rows of a picture: the placeholders in its text."""
         ids = self.encode_text(picture.text, add_special_tokens=False)
-        return sum(i == self.sight.token for i in ids)
+        return sum(i == self.sight.token or i in self.sight.others for i in ids)
 
     def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         """Token ids of messages by the chat template, up to the answer; see `Chatting.chat_ids`.

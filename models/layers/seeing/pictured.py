@@ -5,7 +5,8 @@ length): by time, height and width, for models with sections of rotary positions
 length): a number that tokens share which see each other, -1 for those that see earlier ones only;
 near: the same, where a layer's window bounds what they see; windowed: the same, in no other layers
 than those with windows. blank (1, 1): the token whose inputs of layers rows have.
-deep (layers, batch, length, width): what is added after each of the first layers.
+deep (layers, batch, length, width): what is added after each of the first layers, or of those that
+the decoder's description names.
 """
 
 from __future__ import annotations
@@ -25,10 +26,15 @@ def replaced(x: Tensor, pictured: Mapping[str, Tensor]) -> Tensor:
     return out
 
 
-def deepened(x: Tensor, layer: int, pictured: Mapping[str, Tensor]) -> Tensor:
-    """Hidden states after a layer, with what pictures add to them."""
+def deepened(
+    x: Tensor, layer: int, pictured: Mapping[str, Tensor], layers: tuple[int, ...] = ()
+) -> Tensor:
+    """Hidden states after a layer, with what pictures add to them; layers: DecoderSpec's deep."""
     deep = pictured.get("deep")
-    return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x.dtype)
+    if deep is None or (layers and layer not in layers):
+        return x
+    number = layers.index(layer) if layers else layer
+    return x if number >= deep.shape[0] else x + deep[number].to(x.dtype)
 
 
 _GROUPS = ("together", "near", "windowed")

@@ -20,7 +20,8 @@ Look = Callable[[Any, Mapping[str, Tensor]], Tensor]
 class PictureProcessor(Protocol):
     """Pixels (height, width, 3) uint8 of a picture -> what a model reads of it, and its text.
 
-    alone: whether it is the only one of its prompt.
+    alone: whether it is the only one of its prompt. An attribute `prefix` begins every prompt with
+    pictures, an attribute `limited` makes the processor of other bounds of pixels.
     """
 
     def __call__(self, pixels: Pixels, alone: bool = True) -> Picture:
@@ -32,7 +33,8 @@ class PictureProcessor(Protocol):
 class Sight:
     """How pictures come into a language model.
 
-    token: the id of the placeholder that each row of a picture replaces. marker: the text of a
+    token: the id of the placeholder that each row of a picture replaces; others: ids of tokens of a
+    picture's text that rows replace too. marker: the text of a
     picture in a prompt, which the processor's text takes the place of. inline: what is written for
     a picture where no chat template does; "": the marker. parts: modules beside the language model,
     by their paths, or the sizes of parameters. look: makes rows of the inputs. processor: (small
@@ -61,6 +63,7 @@ class Sight:
     merge: int = 1
     inline: str = ""
     scale: Scale = "thousandths"
+    others: tuple[int, ...] = ()
 
 
 def grids_of(value: Any) -> list[tuple[int, int, int]]:

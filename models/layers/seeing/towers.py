@@ -37,9 +37,10 @@ from rushlight.models.layers.vision.vit import pair
 
 @dataclass(frozen=True)
 class TowerNames:
-    """Names of the checkpoint; "" for what there is none of."""
+    """Names of the checkpoint; "" for what there is none of. fresh: an RMS norm of patches."""
 
     patch: str = "embeddings.patch_embedding"
+    fresh: str = ""
     first: str = ""
     positions: str = "embeddings.position_embedding"
     before: str = ""
@@ -91,6 +92,8 @@ class Tower(nn.Module):
                 names.patch,
                 nn.Conv2d(spec.channels, width, spec.patch, spec.patch, bias=spec.patch_bias),
             )
+        if names.fresh:
+            put(self, names.fresh, nn.RMSNorm(width, spec.layer.eps))
         as_module = not names.first.endswith("token")
         for name in filter(None, (names.first, names.mask)):
             put_parameter(self, name, *(() if as_module else (1, 1)), width)
@@ -121,6 +124,7 @@ class Tower(nn.Module):
         if grid is None:
             grid = (x.shape[2], x.shape[3])
             x = x.flatten(2).transpose(1, 2)
+        x = self.get_submodule(names.fresh)(x) if names.fresh else x
         if names.first:
             first = self._parameter(names.first).reshape(1, 1, -1)
             x = cat([first.expand(len(x), 1, -1), x], 1)
@@ -333,7 +337,7 @@ def _intern(c: Any) -> TowerSpec:
     )  # fmt: skip
     return replace(
         _plain(c), layer=layer, names=TowerNames(
-            "embeddings.patch_embeddings.projection", "embeddings.cls_token",
+            "embeddings.patch_embeddings.projection", "", "embeddings.cls_token",
             "embeddings.position_embeddings" if c.use_absolute_position_embeddings else "",
             layers="encoder.layer", last="" if c.use_mean_pooling else "layernorm",
             mask="embeddings.mask_token" if c.use_mask_token else "",
@@ -357,7 +361,7 @@ def _pixtral(c: Any) -> TowerSpec:
     return TowerSpec(
         layer, c.num_hidden_layers, pair(c.image_size, "image_size"),
         pair(c.patch_size, "patch_size"), c.num_channels,
-        TowerNames("patch_conv", "", "", "ln_pre", "transformer.layers", ""),
+        TowerNames("patch_conv", "", "", "", "ln_pre", "transformer.layers", ""),
         "rotary", patch_bias=False, theta=theta,
     )  # fmt: skip
 

@@ -7,6 +7,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.attention import scaled_dot_product_attention
+from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.creation import arange
 from rushlight.core.ops.join import cat
@@ -74,13 +75,22 @@ class _Attention(nn.Module):
 
     def _terms(self, q: Tensor) -> tuple[Tensor, Tensor]:
         """The terms of a query (n, side, side, channels) with each row and each column of keys."""
-        place = arange(self.side, device=q.device)
-        index = (place.unsqueeze(1) - place + (self.side - 1)).reshape(-1)
+        side = q.shape[1]
+        place = arange(side, device=q.device)
+        index = (place.unsqueeze(1) - place + (side - 1)).reshape(-1)
         rows, columns = (
-            table.index_select(0, index).reshape(self.side, self.side, -1).transpose(1, 2)
+            self._stretched(table, side).index_select(0, index).reshape(side, side, -1)
+            .transpose(1, 2)
             for table in (self.rel_pos_h, self.rel_pos_w)
-        )
+        )  # fmt: skip
         return q @ rows, (q.transpose(1, 2) @ columns).transpose(1, 2)
+
+    def _stretched(self, table: Tensor, side: int) -> Tensor:
+        """The vectors of distances for another number of places than the usual."""
+        if side == self.side:
+            return table
+        lines = table.transpose(0, 1).unsqueeze(0)
+        return interpolate(lines, size=2 * side - 1, mode="linear")[0].transpose(0, 1)
 
 
 class _Layer(nn.Module):
@@ -130,10 +140,22 @@ class SamVision(nn.Module):
         )
         self.neck = Neck(c.hidden_size, c.output_channels)
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, kept: dict[int, Tensor] | None = None) -> Tensor:
+        """kept: gets the states after each layer that is one of its keys."""
         x = self.get_submodule("patch_embed.projection")(pixels).permute(0, 2, 3, 1)
-        x = x + self.pos_embed if self.placed else x
-        for layer in self.layers:
+        x = x + self._places((x.shape[1], x.shape[2])) if self.placed else x
+        for i, layer in enumerate(self.layers):
             x = layer(x)
+            if kept is not None and i in kept:
+                kept[i] = x
         out: Tensor = self.neck(x)
         return out
+
+    def _places(self, grid: tuple[int, int]) -> Tensor:
+        """The positions (1, rows, columns, width), resized for pictures of another size."""
+        table: Tensor = self.pos_embed
+        if grid == (table.shape[1], table.shape[2]):
+            return table
+        square = table.permute(0, 3, 1, 2).float()
+        resized = interpolate(square, size=grid, mode="bicubic", antialias=True)
+        return resized.permute(0, 2, 3, 1).to(table.dtype)
