@@ -37,6 +37,16 @@ HIFIGAN: dict[str, Any] = {
     "upsample_kernel_sizes": [5, 4], "resblock_kernel_sizes": [3],
     "resblock_dilation_sizes": [[1, 2]],
 }  # fmt: skip
+SPEECHT5: dict[str, Any] = {
+    "model_type": "speecht5", "vocab_size": 21, "hidden_size": 24, "encoder_layers": 2,
+    "encoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_layers": 2,
+    "decoder_ffn_dim": 14, "decoder_attention_heads": 4, "num_mel_bins": 6,
+    "speech_decoder_prenet_units": 10, "speech_decoder_prenet_dropout": 0.4,
+    "speaker_embedding_dim": 5, "speech_decoder_postnet_layers": 3,
+    "speech_decoder_postnet_units": 7, "speech_decoder_postnet_kernel": 3,
+    "encoder_max_relative_position": 4, "layer_norm_eps": 1e-3, "hidden_act": "relu",
+    "max_text_positions": 30,
+}  # fmt: skip
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "vits": ("VitsModel", VITS),
     "vits-plain": (
@@ -67,6 +77,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
             "vocoder_config": HIFIGAN | {"normalize_before": False, "leaky_relu_slope": 0.3},
         },
     ),
+    "speecht5": ("SpeechT5ForTextToSpeech", SPEECHT5),
+    "speecht5-single": (
+        "SpeechT5ForTextToSpeech",
+        SPEECHT5 | {"reduction_factor": 1, "speech_decoder_prenet_layers": 1, "hidden_act": "gelu"},
+    ),
 }
 TOKENS = 7  # fewer than a window of 9 reaches
 
@@ -82,6 +97,10 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
         values = 0.5 + abs(values)
     if name.endswith("duration_predictor.linear.bias"):
         values = 1 + values
+    if name.endswith("prob_out.bias"):
+        values = values - 13
+    if name.endswith("prob_out.weight"):
+        values = 30 * values
     return np.asarray(values).astype(np.float32)
 
 
@@ -98,3 +117,21 @@ def mask_of() -> npt.NDArray[np.int64]:
 def noise_of(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Normal numbers, the same for a shape."""
     return np.random.default_rng(len(shape) + shape[1]).standard_normal(shape, np.float32)
+
+
+def speaker_of(size: int) -> npt.NDArray[np.float32]:
+    """The vector of who speaks."""
+    return np.random.default_rng(5).standard_normal(size, np.float32)
+
+
+def frames_of(bins: int) -> npt.NDArray[np.float32]:
+    """Frames that two texts are said to have so far, of which the first are zeros."""
+    frames = np.random.default_rng(6).standard_normal((2, 5, bins), np.float32)
+    frames[:, 0] = 0
+    return frames
+
+
+def drops_of(layer: int, n: int, units: int) -> npt.NDArray[np.float32]:
+    """Normal numbers (n, units) that say what is dropped before the decoder."""
+    rows = [np.random.default_rng(100 * layer + at).standard_normal(units) for at in range(n)]
+    return np.asarray(rows, np.float32)
