@@ -107,8 +107,16 @@ def drawn(layers: int) -> Any:
     return draw
 
 
-@pytest.mark.parametrize("voice", [row for row in table.ROWS if row.startswith("speecht5")])
-def test_speecht5_speaks_as_transformers_does(voice: str, device: Any) -> None:
+def test_speecht5_speaks_as_transformers_does(device: Any) -> None:
+    hold_speecht5("speecht5", device)
+
+
+def test_speecht5_of_a_frame_a_step_speaks_as_transformers_does() -> None:
+    hold_speecht5("speecht5-single", "cpu")
+
+
+def hold_speecht5(voice: str, device: Any) -> None:
+    """Compare spectrograms of given frames, and samples of a text, with the goldens."""
     from rushlight.models.layers.speech.voice import VoiceText
 
     m, golden = with_vocoder(voice, device), load_safetensors(DATA / f"{voice}.safetensors")
@@ -161,6 +169,68 @@ def test_speecht5_reads_letters_and_asks_who_speaks(tmp_path: Path) -> None:
         ("moon", {"speaker_embeddings": [1.0, 2.0]}, "the voice takes 5 numbers"),
         ("moon", {"speaker_embeddings": "none.npy"}, "is no file of"),
         ("moon", {"speaker_embeddings": None}, "speaker_embeddings is missing"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            pipe(text, **options)
+
+
+def test_kokoro_speaks_as_published(device: Any) -> None:
+    m, golden = model("kokoro", device), load_safetensors(DATA / "kokoro.safetensors")
+    ids = np.asarray([[0, 7, 30, 41, 1, 12, 55, 20, 3, 0]])
+    wanted, frames = golden["out"].numpy(), golden["frames"].numpy()
+    with rl.no_grad():
+        style = m.style({"speaker_embeddings": "af_heart"}, 8)
+        noise = table.noise_of((wanted.shape[1], 9))
+        out = m(rl.tensor(ids, device=m.device), style, noise=noise).numpy()
+        _, lasting = m.encode(rl.tensor(ids, device=m.device), style)
+    assert np.array_equal(m.frames(lasting.numpy()[0], 1.0), frames)
+    assert out.shape == wanted.shape
+    close = 1e-4 if str(device) == "cpu" else 1e-3
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
+
+
+def test_kokoro_is_read_from_its_files_and_speaks_texts(tmp_path: Path) -> None:
+    config, names = metadata("kokoro")
+    (tmp_path / "voices").mkdir()
+    parts: dict[str, dict[str, Any]] = {}
+    for name, shape in names.items():
+        t = rl.tensor(table.values_of(name, tuple(shape)))
+        part, _, rest = name.partition(".")
+        if part == "voices":
+            rl.save(t, tmp_path / "voices" / f"{rest}.pt")
+        else:
+            parts.setdefault(part, {})[f"module.{rest}"] = t
+    rl.save(parts, tmp_path / "kokoro-v1_0.pth")
+    (tmp_path / "lexicon.txt").write_text("hello HH AH0 L OW1\nlight L AY1 T\nthe DH AH0\n")
+    del config["model_type"]  # as the published file has none
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    m = rl.models.load(tmp_path)
+    assert m.voice_names == ["af_heart", "bm_other"] and m.speakers == 2
+    pipe = rl.pipeline("text-to-speech", m, phonemizer="lexicon")
+    said = pipe("Hello, light. The light!")
+    assert said["phonemes"] == ["həlˈO, lˈIt.", "ðə lˈIt!"] and said["sampling_rate"] == 24000
+    assert [w["word"] for w in said["words"]] == ["Hello", "light", "The", "light"]
+    assert len(list(pipe.stream("Hello, light. The light!"))) == 2
+    cut = pipe("Hello light, hello light, hello light, hello light.")  # of 40 ids at most
+    assert len(cut["phonemes"]) == 2 and len(cut["words"]) == 8
+    still: Any = {"noise_scale": 0.0}
+    by_name = pipe("[[lˈIt]]", speaker_embeddings="bm_other", **still)["audio"]
+    assert np.array_equal(pipe("[[lˈIt]]", speaker=1, **still)["audio"], by_name)
+    by_file = pipe("[[lˈIt]]", speaker_embeddings=tmp_path / "voices" / "bm_other.pt", **still)
+    assert np.array_equal(by_file["audio"], by_name)
+    mean = pipe("[[lˈIt]]", speaker_embeddings="af_heart,bm_other", **still)["audio"]
+    assert not np.array_equal(mean[:20], by_name[:20])
+    assert len(pipe("light", speed=0.5)["audio"]) > len(pipe("light")["audio"])
+    m.save_pretrained(tmp_path / "saved")
+    again = rl.pipeline("text-to-speech", tmp_path / "saved", phonemizer="lexicon")
+    assert np.array_equal(again("The light!")["audio"], pipe("The light!")["audio"])
+    for text, options, words in (
+        ("Привет", {}, "is of a script"),
+        ("[[x☃]]", {}, "phoneme 'x'"),
+        ("light", {"speaker": 2}, "speakers 0 to 1"),
+        ("light", {"speaker_embeddings": "nobody"}, "it has af_heart, bm_other"),
+        ("light", {"speaker_embeddings": [1.0] * 7}, "a voice has 10 numbers"),
+        ("[[" + "a" * 39 + "]]", {}, "the voice takes 38 at a time"),
     ):
         with pytest.raises(ValueError, match=words):
             pipe(text, **options)

@@ -47,6 +47,24 @@ SPEECHT5: dict[str, Any] = {
     "encoder_max_relative_position": 4, "layer_norm_eps": 1e-3, "hidden_act": "relu",
     "max_text_positions": 30,
 }  # fmt: skip
+# Its code is on the hub; make_kokoro_goldens.py has its arithmetic.
+KOKORO: dict[str, Any] = {
+    "hidden_dim": 16, "n_layer": 2, "n_token": 59, "max_dur": 9, "style_dim": 5, "dropout": 0.2,
+    "text_encoder_kernel_size": 3, "decoder_width": 14, "decoder_beside": 6,
+    "plbert": {
+        "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 10, "dropout": 0.1,
+        "max_position_embeddings": 40, "num_hidden_layers": 2, "embedding_size": 8,
+    },
+    "istftnet": {
+        "upsample_rates": [3, 2], "upsample_kernel_sizes": [5, 4], "gen_istft_hop_size": 2,
+        "gen_istft_n_fft": 8, "resblock_kernel_sizes": [3, 5], "upsample_initial_channel": 12,
+        "resblock_dilation_sizes": [[1, 2, 3], [1, 3, 5]],
+    },
+    "vocab": {
+        sign: i + 1
+        for i, sign in enumerate(" ,.!?;AIOQTWYabdefhijklmnoprstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧθᵻˈˌ")
+    },
+}  # fmt: skip
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "vits": ("VitsModel", VITS),
     "vits-plain": (
@@ -93,6 +111,18 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     values = draws.normal(size=shape) * scale
     if name.endswith(("original0", "norm.weight", "layer_norm.weight", "vocoder.scale")):
         values = 1 + values
+    if name.endswith(("weight_g", "gamma", "LayerNorm.weight")) or "alpha" in name:
+        values = 1 + values
+    if name.endswith("F0_proj.bias"):
+        values = 9 + values
+    if "generator.conv_post.weight_g" in name:
+        values = values / 9
+    if name.endswith("duration_proj.linear_layer.weight"):
+        values = 20 * values
+    if ".weight_ih_l0" in name or name == "bert_encoder.weight":
+        values = 5 * values
+    if name.endswith("F0_proj.weight"):
+        values = 60 * values
     if name.endswith("running_var"):
         values = 0.5 + abs(values)
     if name.endswith("duration_predictor.linear.bias"):

@@ -44,6 +44,10 @@ class Voice(Model):
     unfollowed: tuple[str, ...] = ()
     tokens: Any = None
 
+    def reader(self, options: Mapping[str, Any]) -> Any:
+        """What makes tokens of texts for the speaker that the options ask for."""
+        return self.tokens
+
     def speak(
         self,
         text: VoiceText,
