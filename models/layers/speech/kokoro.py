@@ -93,7 +93,8 @@ class StyledBlock(nn.Module):
             x = x.unsqueeze(-1).expand(batch, channels, n, 2).reshape(batch, channels, 2 * n)
         if not self.straight:
             x = self.conv1x1(x)
-        return (y + x) * math.sqrt(0.5)
+        out: Tensor = (y + x) * math.sqrt(0.5)
+        return out
 
 
 class _SnakeBlock(nn.Module):
@@ -102,7 +103,7 @@ class _SnakeBlock(nn.Module):
     def __init__(
         self, channels: int, taps: int, dilations: list[int], style: int, affine: bool
     ) -> None:
-        def convs(dilated: bool) -> nn.ModuleList:
+        def convs(dilated: bool) -> nn.ModuleList[nn.Conv1d]:
             steps = [d if dilated else 1 for d in dilations]
             return nn.ModuleList(
                 [
@@ -392,9 +393,9 @@ class KokoroModel(Voice):
         return counts
 
     def curves(self, states: Tensor, frames: Array, style: Tensor) -> tuple[Tensor, Tensor]:
-        """Pitch in Hz and loudness (1, 1, 2m) of states (1, n, width), by frames (n,) of each.
+        """Pitch in Hz and loudness (1, 1, 2m) of `states` (1, n, width), by `frames` (n,) of each.
 
-        style: (1, 2 * style_dim).
+        style: (1, 2 * style_dim). ValueError where there are not as many frames as states.
         """
         half = style.shape[1] // 2
         out: tuple[Tensor, Tensor] = self.predictor.curves(_spread(states, frames), style[:, half:])
@@ -406,7 +407,7 @@ class KokoroModel(Voice):
         """Samples (1, m * step) of phonemes' ids (1, n), by `frames` (n,) of each.
 
         curves: pitch and loudness. style: (1, 2 * style_dim). har: the spectrogram of the source,
-        (bins, m).
+        (bins, m). ValueError where there are not as many frames as ids.
         """
         x = _spread(self.text_encoder(ids), frames).transpose(1, 2)
         spectrum = tensor(har[None].astype(np.float32), device=self.device).to(self.dtype)
@@ -417,10 +418,14 @@ class KokoroModel(Voice):
     def harmonics(self, pitch: Array, weight: Array, bias: Array, noise: Array | None) -> Array:
         """The spectrogram (bins, m) of the source of a pitch (2m,).
 
-        weight, bias: of the network's m_source.l_linear. noise: normal numbers (samples, 9), scaled.
+        weight, bias: of the network's m_source.l_linear. noise: normal numbers (samples, 9).
+        ValueError for noise of another shape.
         """
         s = self.spec
         scale = math.prod(s.upsample_rates) * s.gen_istft_hop_size
+        shape = len(pitch) * scale, HARMONICS
+        if noise is not None and noise.shape != shape:
+            raise ValueError(f"kokoro: noise is {noise.shape}; it must be {shape}")
         return source(
             pitch, scale, _RATE, (weight, bias), noise, (s.gen_istft_n_fft, s.gen_istft_hop_size)
         )
@@ -467,5 +472,7 @@ class KokoroModel(Voice):
 
 def _spread(x: Tensor, frames: Array) -> Tensor:
     """x (1, n, width) -> (1, m, width): each row as often as `frames` (n,) say."""
+    if frames.shape != (x.shape[1],):
+        raise ValueError(f"kokoro: frames are {frames.shape}; they must be ({x.shape[1]},)")
     rows = np.repeat(np.arange(len(frames)), frames.astype(np.intp)).astype(np.int64)
     return x[:, tensor(rows, device=x.device)]

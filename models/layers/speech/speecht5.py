@@ -194,7 +194,8 @@ class SpeechT5Model(Voice):
         inner.encoder.prenet = nn.Module()
         inner.encoder.prenet.embed_tokens = nn.Embedding(c.vocab_size, c.hidden_size)
         inner.encoder.prenet.encode_positions = _Positions()
-        encoder = inner.encoder.wrapped_encoder = nn.Module()
+        encoder: Any = nn.Module()
+        inner.encoder.wrapped_encoder = encoder
         encoder.layer_norm = _norm(c)
         encoder.layers = nn.ModuleList([_EncoderLayer(c) for _ in range(c.encoder_layers)])
         encoder.embed_positions = nn.Module()
@@ -202,7 +203,8 @@ class SpeechT5Model(Voice):
             2 * c.encoder_max_relative_position, c.hidden_size // c.encoder_attention_heads
         )
         inner.decoder.prenet = _FramePrenet(c)
-        decoder = inner.decoder.wrapped_decoder = nn.Module()
+        decoder: Any = nn.Module()
+        inner.decoder.wrapped_decoder = decoder
         decoder.layers = nn.ModuleList([_DecoderLayer(c) for _ in range(c.decoder_layers)])
         self.speecht5, self.speech_decoder_postnet = inner, _SpeechPostnet(c)
         if vocoder is not None:
@@ -256,8 +258,13 @@ class SpeechT5Model(Voice):
         attended to (batch, n, tokens), by the heads that training keeps in order.
 
         speaker: (batch, size). kept: see `dropped`. held: what `remembered` made, to which these
-        frames are added. attention_mask: of the text.
+        frames are added. attention_mask: of the text. ValueError for frames of another shape.
         """
+        bins = self.config.num_mel_bins
+        if frames.ndim != 3 or not frames.shape[1] or frames.shape[2] != bins:
+            raise ValueError(
+                f"speecht5: frames are {frames.shape}; they must be (batch, n, {bins})"
+            )
         decoder: Any = self.speecht5.decoder
         start, n = (held["0"][0].shape[2] if "0" in held else 0), frames.shape[1]
         x = decoder.prenet(frames, speaker, kept, start)
