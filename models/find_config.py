@@ -63,6 +63,8 @@ def auto(config: dict[str, Any]) -> dict[str, Any]:
         return config | {"model_type": "chronos_bolt"}
     if "model_type" not in config and "vq_strides" in config:
         return config | {"model_type": "snac"}
+    if "model_type" not in config and {"istftnet", "plbert"} <= config.keys():
+        return config | {"model_type": "kokoro"}
     if config.get("model_type") != "mistral" or "layer_types" not in config:
         return config
     named = config.get("architectures")

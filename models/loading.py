@@ -109,7 +109,7 @@ def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
     place = resolve(str(path_or_name), progress=progress)
     weights_file = place.suffix in (*WEIGHTS_WITHOUT_CONFIG, ".safetensors")
     files = SmallFiles(place.parent if weights_file else place)
-    if not weights_file and "config.json" not in files:
+    if not weights_file and not _names_its_kind(files):
         if parts := _opened_by_family(place, place.iterdir() if place.is_dir() else [place]):
             return parts
     if inner := inner_folder(files):
@@ -119,6 +119,12 @@ def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
         if not any(path.suffix in WEIGHTS_WITHOUT_CONFIG for path in inside):
             require_config(files, f"{place}: ")
     return files, *load_weights(place)
+
+
+def _names_its_kind(files: Mapping[str, bytes]) -> bool:
+    """Whether config.json says of what family the model is; other tools' files do not."""
+    told = small_json(files, "config.json")
+    return "model_type" in told or "architecture" in told
 
 
 def _with_projector(parts: Parts, mmproj: str) -> Parts:

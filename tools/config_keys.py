@@ -115,8 +115,8 @@ WRITTEN: dict[str, dict[str, Any]] = {"mpt": {"alibi_bias_max": 8, "clip_qkv": N
 # The configurations of these are made by their families, or have only what they read.
 OWN = """
     bergamot convmixer craft_crnn crepe densenet efficientvit eva2 fastvit mobile_sam mobileclip
-    mobilenet_v3 mobilenet_v4 mobileone model2vec mtcnn repvgg resemblyzer resnetv2 silero_vad snac
-    squeezenet static_embedding u2net vgg vocos yolo11 yolov3 yolov8
+    kokoro mobilenet_v3 mobilenet_v4 mobileone model2vec mtcnn repvgg resemblyzer resnetv2
+    silero_vad snac squeezenet static_embedding u2net vgg vocos yolo11 yolov3 yolov8
 """.split()
 BY_HAND |= dict.fromkeys(OWN, {})  # type: ignore[arg-type]
 # Families whose code is on the hub: what it reads beside the keys that their files here name.

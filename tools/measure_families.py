@@ -37,7 +37,7 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "mtcnn": "facenet-pytorch"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
-     "jais", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
+     "jais", "kokoro", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
      "qwen", "smallthinker", "snac", "spark2_5"), SCRIPT,
 )  # fmt: skip
 HEAD = """# Model families

@@ -56,7 +56,9 @@ async def speech(server: Server, request: Request) -> Response:
         options["speed"] = speed
     voice = fields.value("voice")
     if isinstance(voice, int) or (isinstance(voice, str) and voice.isdecimal()):
-        options["speaker"] = int(voice)  # other names are of OpenAI's voices
+        options["speaker"] = int(voice)
+    elif isinstance(voice, str) and voice in getattr(served.model, "voice_names", ()):
+        options["speaker_embeddings"] = voice  # other names are of OpenAI's voices
     fields.only("stream_format", ("audio",), "leave it out")
     fields.ignored("instructions")
     fields.done()

@@ -93,6 +93,11 @@ def _are_numbers(value: Any) -> bool:
     return not _is_number(value) and fits(value, 3)
 
 
+def _is_vector(value: Any) -> bool:
+    """Whether a value is numbers, also in an array or a tensor, or a name or file of them."""
+    return isinstance(value, str | Path) or hasattr(value, "__array__") or _are_numbers(value)
+
+
 def _is_series(value: Any) -> bool:
     """Whether a value is numbers, some of them None, or such a list for each time."""
 
@@ -232,6 +237,14 @@ KINDS: dict[str, Kind] = {
         "(number | null)[] | (number | null)[][]",
         str,
         parsed=json_of,
+    ),
+    "vector": Kind(
+        "numbers, a name, or a file of numbers",
+        _is_vector,
+        {"anyOf": [_STRING, {"type": "array"}]},
+        "string | Float32Array | number[]",
+        str,
+        received=lambda v: np.asarray(v) if isinstance(v, memoryview) else v,
     ),
     "messages": Kind("a list of messages", _are_messages, _OBJECTS, "ChatMessage[]"),
     "asked": Kind(

@@ -45,6 +45,7 @@ def _follows(model: Any) -> frozenset[str]:
     """The options that a voice follows."""
     names = {option.name for option in TASK.options}
     lacking = set() if model.speakers > 1 else {"speaker"}
+    lacking |= set() if model.speaker_size else {"speaker_embeddings"}
     if not hasattr(model.tokens, "voice"):  # of letters, which have no phonemes
         lacking |= {"lexicon", "phonemizer"}
     return frozenset(names - lacking - set(model.unfollowed))
@@ -60,6 +61,12 @@ TASK = Task(
         Option("speed", "float", 1.0, "How fast: 2 is twice as fast."),
         Option(
             "speaker", "int", None, "The number of the speaker, of a voice with several.", least=0
+        ),
+        Option(
+            "speaker_embeddings",
+            "vector",
+            None,
+            "Who speaks, of a voice that takes it: numbers, a file of them, or a name.",
         ),
         Option("lexicon", "variables", None, "Words and their phonemes in the IPA."),
         Option(

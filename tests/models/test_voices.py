@@ -78,6 +78,164 @@ def test_fastspeech_speaks_as_transformers_does(voice: str, device: Any) -> None
     np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
 
 
+def with_vocoder(row: str, device: Any = "cpu", **changes: Any) -> Any:
+    """SpeechT5 of the table, with the table's HiFi-GAN."""
+    config, names = metadata(row)
+    tensors = {n: rl.tensor(table.values_of(n, tuple(shape))) for n, shape in names.items()}
+    told = {"model_type": "hifigan", **table.HIFIGAN}
+    maker = rl.models.families.family_of("hifigan", "model_type").build(told, ())
+    for name, t in maker.state_dict().items():
+        shape = tuple(t.shape)
+        tensors[f"vocoder.{name}"] = rl.tensor(table.values_of(f"vocoder.{name}", shape))
+    files = {"config.json": json.dumps(config | {"vocoder_config": told} | changes).encode()}
+    letters = ["<s>", "<pad>", "</s>", "<unk>", "▁", *"etaonihsrdlucm", ".", ","]
+    model = {"type": "Unigram", "vocab": [[token, 0.0] for token in letters]}
+    files["tokenizer.json"] = json.dumps({"model": model}).encode()
+    return rl.models.assemble(files, tensors, device=device)
+
+
+def drawn(layers: int) -> Any:
+    """What SpeechT5 asks for at each step, of the table."""
+    steps = iter(range(1000))
+
+    def draw(shape: tuple[int, int, int]) -> Any:
+        assert shape[:2] == (layers, 1)
+        at = next(steps)
+        rows = [table.drops_of(i, at + 1, shape[2])[-1:] for i in range(layers)]
+        return np.stack(rows)
+
+    return draw
+
+
+def test_speecht5_speaks_as_transformers_does(device: Any) -> None:
+    hold_speecht5("speecht5", device)
+
+
+def test_speecht5_of_a_frame_a_step_speaks_as_transformers_does() -> None:
+    hold_speecht5("speecht5-single", "cpu")
+
+
+def hold_speecht5(voice: str, device: Any) -> None:
+    """Compare spectrograms of given frames, and samples of a text, with the goldens."""
+    from rushlight.models.layers.speech.voice import VoiceText
+
+    m, golden = with_vocoder(voice, device), load_safetensors(DATA / f"{voice}.safetensors")
+    assert m.tasks == ("text-to-speech",)
+    close = 1e-4 if str(device) == "cpu" else 1e-3
+    c = m.config
+    layers, units = c.speech_decoder_prenet_layers, c.speech_decoder_prenet_units
+    ids, frames = table.ids_of(c.vocab_size), table.frames_of(c.num_mel_bins)
+    speaker = table.speaker_of(c.speaker_embedding_dim)
+    with rl.no_grad():
+        out = m(
+            *(rl.tensor(x, device=m.device) for x in (ids, frames, np.stack([speaker] * 2))),
+            rl.tensor(table.mask_of(), device=m.device),
+            kept=m.dropped(
+                lambda shape: np.stack([table.drops_of(i, 5, units) for i in range(layers)]), 5
+            ),
+        ).numpy()
+        wanted = golden["out"].numpy()
+        np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
+        text = VoiceText(tuple(map(int, ids[0])), (), "")
+        steps, sent = m.speak(text, {"speaker_embeddings": speaker}, drawn(layers)), None
+        try:
+            while True:
+                sent = steps.send(sent).wait()
+        except StopIteration as finished:
+            samples, lengths = finished.value
+    wanted = golden["samples"].numpy()
+    assert samples.shape == wanted.shape and lengths.sum() == len(samples) >= 12
+    np.testing.assert_allclose(samples, wanted, rtol=0, atol=close * np.abs(wanted).max())
+
+
+def test_speecht5_reads_letters_and_asks_who_speaks(tmp_path: Path) -> None:
+    m = with_vocoder("speecht5")
+    np.save(tmp_path / "who.npy", table.speaker_of(5)[None])
+    pipe = rl.pipeline("text-to-speech", m, speaker_embeddings=str(tmp_path / "who.npy"))
+    said = pipe("the moon. it is 1 hour, a")
+    assert said["phonemes"] == ["the moon.", "it is one hour, a"]
+    assert [w["word"] for w in said["words"]] == "the moon it is 1 hour a".split()
+    assert said["sampling_rate"] == 16000 and len(list(pipe.stream("the moon. it is"))) == 2
+    m.save_pretrained(tmp_path / "voice")
+    again = rl.pipeline("text-to-speech", tmp_path / "voice")
+    assert np.array_equal(
+        again("the moon", speaker_embeddings=table.speaker_of(5))["audio"],
+        pipe("the moon")["audio"],
+    )
+    for text, options, words in (
+        ("the Moon", {}, "'M' at character 4 is none of the voice's letters"),
+        ("...", {}, "no word to say"),
+        ("the moon " * 9, {}, r"\(batch, 1 to 30\)"),
+        ("moon", {"speaker_embeddings": [1.0, 2.0]}, "the voice takes 5 numbers"),
+        ("moon", {"speaker_embeddings": "none.npy"}, "is no file of"),
+        ("moon", {"speaker_embeddings": None}, "speaker_embeddings is missing"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            pipe(text, **options)
+
+
+def test_kokoro_speaks_as_published(device: Any) -> None:
+    m, golden = model("kokoro", device), load_safetensors(DATA / "kokoro.safetensors")
+    ids = np.asarray([[0, 7, 30, 41, 1, 12, 55, 20, 3, 0]])
+    wanted, frames = golden["out"].numpy(), golden["frames"].numpy()
+    with rl.no_grad():
+        style = m.style({"speaker_embeddings": "af_heart"}, 8)
+        noise = table.noise_of((wanted.shape[1], 9))
+        out = m(rl.tensor(ids, device=m.device), style, noise=noise).numpy()
+        _, lasting = m.encode(rl.tensor(ids, device=m.device), style)
+    assert np.array_equal(m.frames(lasting.numpy()[0], 1.0), frames)
+    assert out.shape == wanted.shape
+    close = 1e-4 if str(device) == "cpu" else 1e-3
+    np.testing.assert_allclose(out, wanted, rtol=0, atol=close * np.abs(wanted).max())
+
+
+def test_kokoro_is_read_from_its_files_and_speaks_texts(tmp_path: Path) -> None:
+    config, names = metadata("kokoro")
+    (tmp_path / "voices").mkdir()
+    parts: dict[str, dict[str, Any]] = {}
+    for name, shape in names.items():
+        t = rl.tensor(table.values_of(name, tuple(shape)))
+        part, _, rest = name.partition(".")
+        if part == "voices":
+            rl.save(t, tmp_path / "voices" / f"{rest}.pt")
+        else:
+            parts.setdefault(part, {})[f"module.{rest}"] = t
+    rl.save(parts, tmp_path / "kokoro-v1_0.pth")
+    (tmp_path / "lexicon.txt").write_text("hello HH AH0 L OW1\nlight L AY1 T\nthe DH AH0\n")
+    del config["model_type"]  # as the published file has none
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    m = rl.models.load(tmp_path)
+    assert m.voice_names == ["af_heart", "bm_other"] and m.speakers == 2
+    pipe = rl.pipeline("text-to-speech", m, phonemizer="lexicon")
+    said = pipe("Hello, light. The light!")
+    assert said["phonemes"] == ["həlˈO, lˈIt.", "ðə lˈIt!"] and said["sampling_rate"] == 24000
+    assert [w["word"] for w in said["words"]] == ["Hello", "light", "The", "light"]
+    assert len(list(pipe.stream("Hello, light. The light!"))) == 2
+    cut = pipe("Hello light, hello light, hello light, hello light.")  # of 40 ids at most
+    assert len(cut["phonemes"]) == 2 and len(cut["words"]) == 8
+    still: Any = {"noise_scale": 0.0}
+    by_name = pipe("[[lˈIt]]", speaker_embeddings="bm_other", **still)["audio"]
+    assert np.array_equal(pipe("[[lˈIt]]", speaker=1, **still)["audio"], by_name)
+    by_file = pipe("[[lˈIt]]", speaker_embeddings=tmp_path / "voices" / "bm_other.pt", **still)
+    assert np.array_equal(by_file["audio"], by_name)
+    mean = pipe("[[lˈIt]]", speaker_embeddings="af_heart,bm_other", **still)["audio"]
+    assert not np.array_equal(mean[:20], by_name[:20])
+    assert len(pipe("light", speed=0.5)["audio"]) > len(pipe("light")["audio"])
+    m.save_pretrained(tmp_path / "saved")
+    again = rl.pipeline("text-to-speech", tmp_path / "saved", phonemizer="lexicon")
+    assert np.array_equal(again("The light!")["audio"], pipe("The light!")["audio"])
+    for text, options, words in (
+        ("Привет", {}, "is of a script"),
+        ("[[x☃]]", {}, "phoneme 'x'"),
+        ("light", {"speaker": 2}, "speakers 0 to 1"),
+        ("light", {"speaker_embeddings": "nobody"}, "it has af_heart, bm_other"),
+        ("light", {"speaker_embeddings": [1.0] * 7}, "a voice has 10 numbers"),
+        ("[[" + "a" * 39 + "]]", {}, "the voice takes 38 at a time"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            pipe(text, **options)
+
+
 @pytest.mark.parametrize("voice", list(table.ROWS))
 def test_keys_are_decided_and_goldens_are_small(voice: str) -> None:
     kind = metadata(voice)[0]["model_type"]

@@ -37,6 +37,34 @@ HIFIGAN: dict[str, Any] = {
     "upsample_kernel_sizes": [5, 4], "resblock_kernel_sizes": [3],
     "resblock_dilation_sizes": [[1, 2]],
 }  # fmt: skip
+SPEECHT5: dict[str, Any] = {
+    "model_type": "speecht5", "vocab_size": 21, "hidden_size": 24, "encoder_layers": 2,
+    "encoder_attention_heads": 3, "encoder_ffn_dim": 20, "decoder_layers": 2,
+    "decoder_ffn_dim": 14, "decoder_attention_heads": 4, "num_mel_bins": 6,
+    "speech_decoder_prenet_units": 10, "speech_decoder_prenet_dropout": 0.4,
+    "speaker_embedding_dim": 5, "speech_decoder_postnet_layers": 3,
+    "speech_decoder_postnet_units": 7, "speech_decoder_postnet_kernel": 3,
+    "encoder_max_relative_position": 4, "layer_norm_eps": 1e-3, "hidden_act": "relu",
+    "max_text_positions": 30,
+}  # fmt: skip
+# Its code is on the hub; make_kokoro_goldens.py has its arithmetic.
+KOKORO: dict[str, Any] = {
+    "hidden_dim": 16, "n_layer": 2, "n_token": 59, "max_dur": 9, "style_dim": 5, "dropout": 0.2,
+    "text_encoder_kernel_size": 3, "decoder_width": 14, "decoder_beside": 6,
+    "plbert": {
+        "hidden_size": 12, "num_attention_heads": 3, "intermediate_size": 10, "dropout": 0.1,
+        "max_position_embeddings": 40, "num_hidden_layers": 2, "embedding_size": 8,
+    },
+    "istftnet": {
+        "upsample_rates": [3, 2], "upsample_kernel_sizes": [5, 4], "gen_istft_hop_size": 2,
+        "gen_istft_n_fft": 8, "resblock_kernel_sizes": [3, 5], "upsample_initial_channel": 12,
+        "resblock_dilation_sizes": [[1, 2, 3], [1, 3, 5]],
+    },
+    "vocab": {
+        sign: i + 1
+        for i, sign in enumerate(" ,.!?;AIOQTWYabdefhijklmnoprstuvwzæðŋɐɑɔəɛɜɡɪɹʃʊʌʒʤʧθᵻˈˌ")
+    },
+}  # fmt: skip
 ROWS: dict[str, tuple[str, dict[str, Any]]] = {
     "vits": ("VitsModel", VITS),
     "vits-plain": (
@@ -67,6 +95,11 @@ ROWS: dict[str, tuple[str, dict[str, Any]]] = {
             "vocoder_config": HIFIGAN | {"normalize_before": False, "leaky_relu_slope": 0.3},
         },
     ),
+    "speecht5": ("SpeechT5ForTextToSpeech", SPEECHT5),
+    "speecht5-single": (
+        "SpeechT5ForTextToSpeech",
+        SPEECHT5 | {"reduction_factor": 1, "speech_decoder_prenet_layers": 1, "hidden_act": "gelu"},
+    ),
 }
 TOKENS = 7  # fewer than a window of 9 reaches
 
@@ -78,10 +111,26 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     values = draws.normal(size=shape) * scale
     if name.endswith(("original0", "norm.weight", "layer_norm.weight", "vocoder.scale")):
         values = 1 + values
+    if name.endswith(("weight_g", "gamma", "LayerNorm.weight")) or "alpha" in name:
+        values = 1 + values
+    if name.endswith("F0_proj.bias"):
+        values = 9 + values
+    if "generator.conv_post.weight_g" in name:
+        values = values / 9
+    if name.endswith("duration_proj.linear_layer.weight"):
+        values = 20 * values
+    if ".weight_ih_l0" in name or name == "bert_encoder.weight":
+        values = 5 * values
+    if name.endswith("F0_proj.weight"):
+        values = 60 * values
     if name.endswith("running_var"):
         values = 0.5 + abs(values)
     if name.endswith("duration_predictor.linear.bias"):
         values = 1 + values
+    if name.endswith("prob_out.bias"):
+        values = values - 13
+    if name.endswith("prob_out.weight"):
+        values = 30 * values
     return np.asarray(values).astype(np.float32)
 
 
@@ -98,3 +147,21 @@ def mask_of() -> npt.NDArray[np.int64]:
 def noise_of(shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     """Normal numbers, the same for a shape."""
     return np.random.default_rng(len(shape) + shape[1]).standard_normal(shape, np.float32)
+
+
+def speaker_of(size: int) -> npt.NDArray[np.float32]:
+    """The vector of who speaks."""
+    return np.random.default_rng(5).standard_normal(size, np.float32)
+
+
+def frames_of(bins: int) -> npt.NDArray[np.float32]:
+    """Frames that two texts are said to have so far, of which the first are zeros."""
+    frames = np.random.default_rng(6).standard_normal((2, 5, bins), np.float32)
+    frames[:, 0] = 0
+    return frames
+
+
+def drops_of(layer: int, n: int, units: int) -> npt.NDArray[np.float32]:
+    """Normal numbers (n, units) that say what is dropped before the decoder."""
+    rows = [np.random.default_rng(100 * layer + at).standard_normal(units) for at in range(n)]
+    return np.asarray(rows, np.float32)

@@ -12,6 +12,7 @@ import importlib.util
 import json
 import sys
 from pathlib import Path
+from statistics import NormalDist
 from typing import Any
 
 import torch
@@ -71,7 +72,40 @@ def fastspeech(model: Any, table: Any, settings: dict[str, Any]) -> dict[str, An
     return {"out": found.waveform, "frames": found.duration_outputs.float()}
 
 
-VOICES = {"vits": vits, "fastspeech2_conformer_with_hifigan": fastspeech}
+def speecht5(model: Any, table: Any, settings: dict[str, Any]) -> dict[str, Any]:
+    """Spectrograms of given frames, and samples of a text by its own, with HiFi-GAN."""
+    kind: Any = transformers.SpeechT5HifiGan
+    vocoder = kind(kind.config_class(**table.HIFIGAN)).eval()
+    for name, t in vocoder.state_dict().items():
+        with torch.no_grad():
+            t.copy_(torch.from_numpy(table.values_of(f"vocoder.{name}", tuple(t.shape))))
+    ids, mask = (
+        torch.from_numpy(x) for x in (table.ids_of(settings["vocab_size"]), table.mask_of())
+    )
+    speaker = torch.from_numpy(table.speaker_of(settings["speaker_embedding_dim"]))[None]
+    frames = torch.from_numpy(table.frames_of(settings["num_mel_bins"]))
+    layers = model.config.speech_decoder_prenet_layers
+    calls = 0
+
+    def bernoulli(x: torch.Tensor, p: float) -> torch.Tensor:
+        nonlocal calls
+        drops = table.drops_of(calls % layers, *x.shape)
+        calls += 1
+        return torch.from_numpy(drops < NormalDist().inv_cdf(p)).float()
+
+    torch.bernoulli = bernoulli
+    with torch.no_grad():
+        out = model(
+            ids,
+            attention_mask=mask,
+            decoder_input_values=frames,
+            speaker_embeddings=speaker.expand(2, -1),
+        ).spectrogram
+        samples = model.generate_speech(ids[:1], speaker, mask[:1], vocoder=vocoder)
+    return {"out": out, "samples": samples}
+
+
+VOICES = {"speecht5": speecht5, "vits": vits, "fastspeech2_conformer_with_hifigan": fastspeech}
 
 
 if __name__ == "__main__":

@@ -550,6 +550,7 @@ export interface Tasks {
     options: CallOptions & {
       speed?: number;
       speaker?: number;
+      speakerEmbeddings?: string | Float32Array | number[];
       lexicon?: Record<string, unknown>;
       phonemizer?: "auto" | "espeak" | "lexicon";
       noiseScale?: number;

@@ -17,7 +17,8 @@ from rushlight.core.io.hub.fetch import FetchError, HashError, Progress
 log = logging.getLogger("rushlight")
 
 _WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
-_PICKLED = ("pytorch_model*.bin", "adapter_model.bin")  # wanted where there are no safetensors
+# Wanted where there are no safetensors; the last two are Kokoro's.
+_PICKLED = ("pytorch_model*.bin", "adapter_model.bin", "kokoro-v*.pth", "voices/*.pt")
 # Copies of the weights in other formats.
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
 

@@ -12,11 +12,11 @@ import numpy.typing as npt
 from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.network.activations import glu
-from rushlight.core.nn.parameter import Buffer, parameter
+from rushlight.core.nn.parameter import parameter
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.layers.speech.hifigan import Vocoder, VocoderSpec
+from rushlight.models.layers.speech.hifigan import MelVocoder, VocoderSpec
 from rushlight.models.layers.speech.vits_durations import normed
 from rushlight.models.layers.speech.voice import MOST_FRAMES, Voice, VoiceText
 
@@ -210,7 +210,7 @@ class _PostLayer(nn.Module):
         return y if self.last else y.tanh()
 
 
-class _Postnet(nn.Module):
+class Postnet(nn.Module):
     """Frames of the spectrogram, and what is added to them by convolutions."""
 
     def __init__(self, c: Any) -> None:
@@ -231,27 +231,15 @@ class _Postnet(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, n, width) -> (batch, bins, frames)."""
-        frames = self.feat_out(x).reshape(x.shape[0], -1, self.bins).transpose(1, 2)
+        return self.refined(self.feat_out(x).reshape(x.shape[0], -1, self.bins).transpose(1, 2))
+
+    def refined(self, frames: Tensor) -> Tensor:
+        """Frames (batch, bins, n) with what convolutions add to them."""
         y = frames
         for layer in self.layers:
             y = layer(y)
         out: Tensor = frames + y
         return out
-
-
-class _MelVocoder(Vocoder):
-    """HiFi-GAN of spectrograms that are brought to mean 0 and variance 1 first, or not."""
-
-    def __init__(self, spec: VocoderSpec, normalized: bool) -> None:
-        super().__init__(spec)
-        self.normalized = normalized
-        self.mean, self.scale = Buffer(ops.zeros(spec.width)), Buffer(ops.ones(spec.width))
-
-    def forward(self, frames: Tensor, speaker: Tensor | None = None) -> Tensor:
-        """Samples (batch, n * step) of frames (batch, width, n)."""
-        if self.normalized:
-            frames = (frames - self.mean.unsqueeze(-1)) / self.scale.unsqueeze(-1)
-        return super().forward(frames)
 
 
 class FastSpeechModel(Voice):
@@ -271,9 +259,9 @@ class FastSpeechModel(Voice):
             inner.register_module(f"{what}_predictor", _Predictor(c, what))
             taps = getattr(c, f"{what}_embed_kernel_size")
             inner.register_module(f"{what}_embed", _Embedding(c.hidden_size, taps))
-        inner.speech_decoder_postnet = _Postnet(c)
+        inner.speech_decoder_postnet = Postnet(c)
         self.model = inner
-        self.vocoder = _MelVocoder(spec, normalized)
+        self.vocoder = MelVocoder(spec, normalized)
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read how texts become tokens."""

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from rushlight.core import nn
+from rushlight.core import nn, ops
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.activations import leaky_relu
+from rushlight.core.nn.parameter import Buffer
 from rushlight.core.ops.binary import maximum
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.autograd import is_grad_enabled
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.model import Model
 
 _LAST_SLOPE = 0.01  # before the last convolution, whatever the others have
 _AT_ONCE = 1024  # frames that are made samples at once, which bounds the memory
@@ -177,3 +180,27 @@ class Vocoder(nn.Module):
             x = total / count
         samples: Tensor = self.conv_post(_leaky(x, _LAST_SLOPE)).tanh()
         return samples[:, 0]
+
+
+class MelVocoder(Vocoder):
+    """HiFi-GAN of spectrograms that are brought to mean 0 and variance 1 first, or not."""
+
+    def __init__(self, spec: VocoderSpec, normalized: bool) -> None:
+        super().__init__(spec)
+        self.normalized = normalized
+        self.mean, self.scale = Buffer(ops.zeros(spec.width)), Buffer(ops.ones(spec.width))
+
+    def forward(self, frames: Tensor, speaker: Tensor | None = None) -> Tensor:
+        """Samples (batch, n * step) of frames (batch, width, n)."""
+        if self.normalized:
+            frames = (frames - self.mean.unsqueeze(-1)) / self.scale.unsqueeze(-1)
+        return super().forward(frames)
+
+
+class HifiGan(MelVocoder, Model):
+    """A vocoder by itself: a spectrogram (batch, bins, n) -> samples (batch, n * step)."""
+
+    @nn.layers_on("meta")
+    def __init__(self, config: Any, spec: VocoderSpec) -> None:
+        super().__init__(spec, config.normalize_before)
+        self.config, self.rate = config, config.sampling_rate

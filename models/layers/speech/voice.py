@@ -32,15 +32,21 @@ class VoiceText:
 class Voice(Model):
     """A model that speaks.
 
-    rate: samples a second. speakers: how many it has. tokens: what makes tokens of texts, see
+    rate: samples a second. speakers: how many it has. speaker_size: numbers of a speaker's vector,
+    of a voice that takes one. tokens: what makes tokens of texts, see
     `models/speech/speaking/tokens.py`. unfollowed: options of text-to-speech that mean nothing to
     it.
     """
 
     rate: int
     speakers: int = 1
+    speaker_size: int = 0
     unfollowed: tuple[str, ...] = ()
     tokens: Any = None
+
+    def reader(self, options: Mapping[str, Any]) -> Any:
+        """What makes tokens of texts for the speaker that the options ask for."""
+        return self.tokens
 
     def speak(
         self,

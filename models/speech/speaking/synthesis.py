@@ -41,7 +41,7 @@ def speech(model: Voice, text: str, options: Mapping[str, Any]) -> Run:
     audio: list[Samples] = []
     words: list[dict[str, Any]] = []
     phonemes: list[str] = []
-    sentences: Iterator[VoiceText] = model.tokens.read(text, reading)
+    sentences: Iterator[VoiceText] = model.reader(options).read(text, reading)
     began = 0
     for sentence in sentences:
         with no_grad():
