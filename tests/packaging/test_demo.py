@@ -96,7 +96,6 @@ def _made(target: Path) -> dict[Path, int]:
     }
 
 
-@pytest.mark.timeout(900)
 def test_a_fresh_clone_serves_the_page_and_the_next_run_has_nothing_to_make(stranger: Any) -> None:
     target, _ = stranger
     with _demo(stranger, 840) as (address, said):
