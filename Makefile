@@ -5,6 +5,8 @@ MODELS ?= all-minilm-l6-v2 smollm2-135m-instruct bergamot-en-pt bergamot-pt-en w
 PORT ?= 8000
 ARGS ?=
 BIN := .venv/bin
+# Modules and tests are compiled once, not in each of the processes that the tests start.
+export PYTHONDONTWRITEBYTECODE =
 NODE = PATH="$$(tools/node.sh):$$PATH"
 
 .PHONY: help demo examples test test-all subjects preflight quick lint pytest pytest-numpy format wheel wheels screenshots bench-web bench-native gpu gpu-bundle clean env env-test assets kernels node_modules

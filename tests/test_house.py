@@ -746,7 +746,7 @@ def _run(code: str) -> subprocess.CompletedProcess[str]:
     """Run `code` in a fresh interpreter with both src and the root on its path."""
     path = f"import sys; sys.path[:0] = [{str(ROOT / 'src')!r}, {str(ROOT)!r}]\n"
     return subprocess.run(
-        [sys.executable, "-c", path + code], capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", path + code], capture_output=True, text=True, timeout=300
     )
 
 

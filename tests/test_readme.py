@@ -151,7 +151,7 @@ def test_commands(page: str, readme_blocks: Blocks, tmp_path: Path) -> None:
             env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
             capture_output=True,
             text=True,
-            timeout=300,
+            timeout=900,
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
 

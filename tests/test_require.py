@@ -30,7 +30,7 @@ def _run(folder: Path, name: str, require: str | None) -> int:
     if require is not None:
         env["RUSHLIGHT_REQUIRE"] = require
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir=.", name]
-    return subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=60).returncode
+    return subprocess.run(command, cwd=folder, env=env, capture_output=True, timeout=300).returncode
 
 
 @pytest.mark.parametrize("name", [n for n in SKIPS if n != "test_good.py"])

@@ -195,7 +195,7 @@ class Naughty(Handler):
             return
         do.log.append((self.command, path, self.headers.get("Range", "")))
         if path in do.hold:
-            assert do.hold[path].wait(100), path
+            assert do.hold[path].wait(600), path
         header = re.fullmatch(r"bytes=\d+-\d+", self.headers.get("Range", ""))
         content = None if header and path in do.cut else self._content(path)
         if content is None:
@@ -213,7 +213,7 @@ class Naughty(Handler):
             do.read.clear()
             self.wfile.write(content[:cut])
             self.wfile.flush()
-            assert do.read.wait(100), f"nobody has read {path} up to the cut"
+            assert do.read.wait(600), f"nobody has read {path} up to the cut"
             self.close_connection = True
             return
         self._answer(HTTPStatus.OK, headers, content, body)

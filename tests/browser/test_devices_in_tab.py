@@ -123,7 +123,7 @@ None
         said = python("""
 import asyncio
 async def until_lost():
-    for _ in range(100):
+    for _ in range(1200):
         try:
             await (x + 1).numpy_async()
         except DeviceLostError as error:

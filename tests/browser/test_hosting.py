@@ -36,7 +36,7 @@ def search(page: Any, text: str = "A rush and a little fat.\n\nThe bee was in th
 
 def wait_for(page: Any, promise: str, value: object) -> None:
     """Wait until a promise of the page gives the value (`wait_for_function` takes any promise)."""
-    for _ in range(300):
+    for _ in range(1200):
         if page.evaluate(promise) == value:
             return
         page.wait_for_timeout(100)

@@ -25,11 +25,11 @@ UNPACKED = ("whl",)
 
 
 def wait_until_kept(page: Any) -> None:
-    for _ in range(600):
+    for _ in range(2400):
         if page.evaluate(KEPT) == PARTS:
             return
         page.wait_for_timeout(100)
-    pytest.fail(f"after a minute only {page.evaluate(KEPT)} is kept")
+    pytest.fail(f"after four minutes only {page.evaluate(KEPT)} is kept")
 
 
 def visit(page: Any, place: Any, device: str = "cpu") -> list[float]:

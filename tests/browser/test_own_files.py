@@ -13,6 +13,18 @@ pytestmark = pytest.mark.warm_start
 
 TEXT = "The rush is cut in summer and dried. It burns for half an hour.\n"
 LARGE = 200_000_000  # bytes
+# Until what is said of a picture has not been written for a while, and the page has been drawn.
+RESTS = """() => new Promise((done) => {
+  const tells = document.getElementById("tells");
+  let timer = 0;
+  const wait = () => {
+    clearTimeout(timer);
+    timer = setTimeout(() => requestAnimationFrame(() => { seen.disconnect(); done(); }), 300);
+  };
+  const seen = new MutationObserver(wait);
+  seen.observe(tells, { childList: true, characterData: true, subtree: true });
+  requestAnimationFrame(() => requestAnimationFrame(wait));
+})"""
 
 
 def png(width: int, height: int) -> bytes:
@@ -170,7 +182,7 @@ def test_pictures(visit: Any, files: Path, name: str) -> None:
         page.set_input_files("#file", {"name": "quick.png", "mimeType": "", "buffer": bytes(whole)})
         page.wait_for_function("document.getElementById('tells').innerText.startsWith('30 × 20')")
         # The picture's size changes the layout, after which Detect writes the words once more.
-        page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done, 50)))")
+        page.evaluate(RESTS)
         page.evaluate("document.getElementById('tells').innerText = 'the quick one'")
         page.evaluate("new Promise((done) => { go(); setTimeout(done, 200); })")
         assert page.inner_text("#tells") == "the quick one" and page.is_hidden("#error")

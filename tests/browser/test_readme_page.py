@@ -96,7 +96,6 @@ def test_three_lines_in_a_page(
     assert float(page.inner_text("body")) == pytest.approx(float((a * b).sum()), abs=6e-4)
 
 
-@pytest.mark.timeout(400)
 def test_the_runtime_in_your_own_page(
     readme_blocks: Blocks, mine: Path, address: str, page: Any, model: Any
 ) -> None:

@@ -113,7 +113,6 @@ def minilm_site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-@pytest.mark.timeout(300)
 def test_real_texts_are_ranked_as_by_the_published_implementation(
     pages: Any, serve: Any, minilm_site: Path
 ) -> None:
@@ -144,7 +143,6 @@ def test_real_texts_are_ranked_as_by_the_published_implementation(
     assert asked == {"/models/index.json", "/models/all-minilm-l6-v2/manifest.json"}
 
 
-@pytest.mark.timeout(600)
 def test_on_webgpu_the_scores_are_the_published_ones_too(
     pages: Any, serve: Any, minilm_site: Path
 ) -> None:

@@ -75,7 +75,7 @@ def test_a_picture_is_cut_out(pages: Any, serve: Any, cutters: Path, tmp_path: P
     page.click("#go")
     assert "no picture yet" in page.inner_text("#error")
     page.click("#sample")
-    assert page.inner_text("#tells") == "640 × 480 pixels"
+    page.wait_for_function("document.getElementById('tells').innerText === '640 × 480 pixels'")
     page.click("#go")
     page.wait_for_function("!document.getElementById('save').disabled", timeout=180_000)
     given = pixels(page.evaluate(SAMPLE))

@@ -298,7 +298,7 @@ def serving(site: Path) -> Iterator[Server]:
 
 
 def get(server: Server, path: str, **headers: str) -> tuple[int, Any, bytes]:
-    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", server.server_port, timeout=120)
     connection.request("GET", path, headers={k.replace("_", "-"): v for k, v in headers.items()})
     answer = connection.getresponse()
     content = answer.read()

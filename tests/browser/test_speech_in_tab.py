@@ -113,7 +113,7 @@ def test_live_speech_keeps_the_words_that_two_looks_agree_on(
     listener: Any, serve: Any, hearing: Path, recordings: ModuleType
 ) -> None:
     context = listener.new_context(permissions=["microphone"], service_workers="block")
-    context.set_default_timeout(120_000)
+    context.set_default_timeout(400_000)
     page = context.new_page()
     page.goto(f"{serve(hearing).url}rushlight/NOTICE.txt")
     page.evaluate(START, [NAME])

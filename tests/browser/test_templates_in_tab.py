@@ -10,6 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io.text.template import ChatTemplate
 
@@ -40,8 +42,11 @@ def _expected(file: Path) -> dict[str, dict[str, str]]:
 
 
 def test_published_templates_in_the_tab(
-    llama_cpp_models: Path, tab_pytest: Callable[[bytes, list[str]], dict[str, Any]]
+    llama_cpp_models: Path,
+    tab_pytest: Callable[[bytes, list[str]], dict[str, Any]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr("rushlight.core.io.text.sandbox_meter.SECONDS", 1e9)
     files = sorted((llama_cpp_models / "templates").glob("*.jinja"))
     assert len(files) == 70
     cases: dict[str, dict[str, Any]] = {

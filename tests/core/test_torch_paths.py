@@ -172,4 +172,4 @@ def test_the_table_is_read_when_a_path_is_asked_for() -> None:
         "import rushlight.nn.modules.conv\n"
         "assert finder.table.cache_info().currsize\n"
     )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)

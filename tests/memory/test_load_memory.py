@@ -42,7 +42,7 @@ def _peaks(work: str, argument: str) -> list[int]:
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     found: list[int] = json.loads(done.stdout)

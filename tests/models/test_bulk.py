@@ -77,12 +77,27 @@ def _parts(out: Path) -> list[Path]:
     return list(out.with_name("out.jsonl.parts").glob("0*.jsonl"))
 
 
+# A job that waits in its middle for a file: it does not end before a test has done something to it.
+HELD = """
+import sys, time
+from pathlib import Path
+from rushlight.cli import main
+from rushlight.models.bulk.journal import Journal
+go, keep = Path(sys.argv.pop(1)), Journal.keep
+def held(journal, number, results):
+    keep(journal, number, results)
+    while number >= 60 and not go.exists():
+        time.sleep(0.01)
+Journal.keep = held
+main()
+"""
+
+
 def _started(source: Path, model: Path, out: Path, *more: str) -> subprocess.Popen[str]:
-    start = "from rushlight.cli import main; main()"
-    command = [sys.executable, "-c", start, "batch", str(source), "--task", TASK,
+    command = [sys.executable, "-c", HELD, str(out) + ".go", "batch", str(source), "--task", TASK,
                "--model", str(model), "-o", str(out), "--part", "1", *more]  # fmt: skip
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
-    until = time.monotonic() + 120
+    until = time.monotonic() + 300
     while len(_parts(out)) < 3:
         assert started.poll() is None and time.monotonic() < until
         time.sleep(0.01)
@@ -120,6 +135,7 @@ def test_a_killed_worker_is_replaced(
     out = tmp_path / "out.jsonl"
     started = _started(source, model, out, "--workers", "2")
     os.kill(_workers(started.pid)[0], signal.SIGKILL)
+    Path(f"{out}.go").touch()
     _, said = started.communicate(timeout=300)
     assert started.returncode == 0, said
     assert f"{COUNT} rows in" in said and "2 with errors" in said

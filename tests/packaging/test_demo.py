@@ -81,7 +81,7 @@ def _demo(stranger: tuple[Path, dict[str, str]], seconds: float) -> Iterator[tup
 
 
 def _get(url: str) -> tuple[int, bytes]:
-    with urllib.request.urlopen(url, timeout=10) as answer:
+    with urllib.request.urlopen(url, timeout=60) as answer:
         return answer.status, answer.read()
 
 
@@ -96,7 +96,6 @@ def _made(target: Path) -> dict[Path, int]:
     }
 
 
-@pytest.mark.timeout(900)
 def test_a_fresh_clone_serves_the_page_and_the_next_run_has_nothing_to_make(stranger: Any) -> None:
     target, _ = stranger
     with _demo(stranger, 840) as (address, said):
@@ -130,7 +129,7 @@ def test_a_python_without_venv_is_told_in_one_line(clone: Any, tmp_path: Path) -
         env={**os.environ, "PYTHONPATH": str(tmp_path / "bare")},
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     said = [s for s in (done.stdout + done.stderr).splitlines() if not s.startswith("make")]
     assert done.returncode != 0
@@ -151,7 +150,7 @@ def test_an_old_python_is_told_in_one_line(clone: Any, tmp_path: Path) -> None:
         cwd=target,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
     )
     said = [s for s in (done.stdout + done.stderr).splitlines() if not s.startswith("make")]
     assert done.returncode != 0
@@ -165,7 +164,7 @@ def test_the_node_on_the_path_is_used(root: Path) -> None:
     version = subprocess.run([node, "--version"], check=True, capture_output=True, text=True)
     assert int(version.stdout.lstrip("v").split(".")[0]) >= 20
     found = subprocess.run(
-        [root / "tools" / "node.sh"], check=True, capture_output=True, text=True, timeout=60
+        [root / "tools" / "node.sh"], check=True, capture_output=True, text=True, timeout=300
     )
     assert found.stdout.strip() == str(Path(node).parent)
 
@@ -195,6 +194,6 @@ def test_a_node_from_pypi_works_where_there_is_none(clone: Any, tmp_path: Path) 
             check=True,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
         ).stdout
         assert int(version.strip().lstrip("v").split(".")[0]) >= least

@@ -128,7 +128,7 @@ def test_an_installed_wheel_generates_with_its_kernels(
             env={**clean, "RUSHLIGHT_KERNELS": "simd"},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
         assert done.returncode == 0, done.stderr
         return done.stdout

@@ -292,7 +292,7 @@ def _python(python: Path, code: str, cwd: Path, **env: str) -> Any:
         env={**clean, **env},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=300,
     )
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -330,7 +330,7 @@ def test_the_command_runs_from_the_wheel(empty: Path, tmp_path: Path) -> None:
             env={k: v for k, v in os.environ.items() if not k.startswith("PYTHON")},
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=300,
         )
     finally:
         (packages / "others.pth").unlink()

@@ -7,6 +7,7 @@ with any result. Run it with jinja2 installed: python make_template_snippets.py
 
 from __future__ import annotations
 
+import functools
 import json
 from datetime import datetime
 from pathlib import Path
@@ -59,6 +60,11 @@ def environment() -> ImmutableSandboxedEnvironment:
     return made
 
 
+@functools.lru_cache(maxsize=1)  # a template is rendered with many conversations in turn
+def _compiled(source: str) -> jinja2.Template:
+    return environment().from_string(source)
+
+
 def rendered(source: str, **variables: Any) -> str | None:
     """What plain jinja2 makes of a template, None where it raises."""
     usual: dict[str, Any] = {
@@ -70,7 +76,7 @@ def rendered(source: str, **variables: Any) -> str | None:
         "eos_token": "",
     }
     try:
-        return environment().from_string(source).render(**usual | variables)
+        return _compiled(source).render(**usual | variables)
     except (jinja2.TemplateError, TypeError, ValueError, LookupError, ArithmeticError):
         return None
 

@@ -89,7 +89,7 @@ class Tree:
             env=given | dict(env or {}),
             capture_output=True,
             text=True,
-            timeout=600,
+            timeout=1000,
         )
         assert (done.returncode == 0) is ok, done.stdout[-4000:] + done.stderr[-4000:]
         return done.stdout

@@ -84,7 +84,6 @@ def test_it_counts_and_tries_again(pages: Any, serve: Any, site: Path) -> None:
 }
 
 
-@pytest.mark.timeout(300)
 def test_a_page_is_a_folder_and_its_test(tree: Any) -> None:
     for name, text in ADDED.items():
         tree.add(name, text)

@@ -440,7 +440,14 @@ def test_files_that_are_no_model(page: Any, chain: Path, place: Any) -> None:
     assert "text.gguf is not a GGUF file" in found[2]
 
 
-@pytest.mark.timeout(400)
+# How many bytes the browser keeps of the files of a start.
+KEPT_FILES = """async () => {
+  const cache = await caches.open("rushlight-start");
+  const kept = await cache.match("/rushlight/start/files");
+  return kept ? (await kept.blob()).size : 0;
+}"""
+
+
 def test_jinja2_comes_when_a_chat_begins_and_is_kept(
     pages: Any, serve: Any, chat_site: Path
 ) -> None:
@@ -461,14 +468,19 @@ def test_jinja2_comes_when_a_chat_begins_and_is_kept(
             }""",
             ask,
         )
-        page.wait_for_timeout(3000)  # until the worker has kept its files
+        page.wait_for_timeout(500)  # a file that is asked for too late would be seen
         return [path for _, path, _ in place.mischief.log if path.endswith(ours)]
 
     generate = "m.generate('a light', { maxNewTokens: 1 }).next()"
     chat = "m.chat([{ role: 'user', content: 'light' }], { maxNewTokens: 1 }).next()"
     count = "m.tokenCount([{ role: 'user', content: 'light' }])"
     assert visit(generate) == []
+    before = page.evaluate(KEPT_FILES)
     assert len(visit(chat)) == 3
+    for _ in range(600):  # until the worker has kept its files
+        if page.evaluate(KEPT_FILES) != before:
+            break
+        page.wait_for_timeout(200)
     assert [visit(ask) for ask in (chat, count, generate)] == [[], [], []]
 
 

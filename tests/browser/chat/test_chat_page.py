@@ -529,7 +529,6 @@ def test_reload_from_the_cache_and_offline(
 # --- the real model ------------------------------------------------------------------------------
 
 
-@pytest.mark.timeout(600)
 def test_smollm2_answers_as_in_python(
     pages: Any, serve: Callable[..., Any], tmp_path: Path
 ) -> None:

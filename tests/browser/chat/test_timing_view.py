@@ -88,11 +88,19 @@ def test_a_stopped_answer_has_no_figures(
     page = pages.open(f"{serve(chat_site).url}chat/?device=cpu&timing")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     assert page.evaluate("document.getElementById('panel-timing').open")
+    page.evaluate(
+        """() => {
+          const form = document.getElementById("settings");
+          [form.maxNewTokens.value, form.overflow.value] = [10 ** 7, "shift"];
+          form.dispatchEvent(new Event("input", { bubbles: true }));
+        }"""
+    )
     page.fill("#draft", "clock")
     page.press("#draft", "Enter")
     page.wait_for_function("document.querySelector('.assistant .body')?.innerText.includes('tock')")
     done(page, lambda: page.click("#stop"))
     assert page.inner_text("#timing-says") == "The job did not complete, so there is no timing."
+    page.evaluate("document.getElementById('defaults').click()")
     say(page, "light")
     page.wait_for_selector("#timing-found:visible")
 

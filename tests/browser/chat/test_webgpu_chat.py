@@ -233,7 +233,6 @@ def test_the_client_works_on_webgpu_with_jspi_removed(
     assert found == [False, "webgpu", "A rushlight is a", 64]
 
 
-@pytest.mark.timeout(900)
 def test_smollm2_on_webgpu_answers_as_on_cpu_with_its_weights_outside_the_heap(
     pages: Any, serve: Callable[..., Any], tmp_path: Path
 ) -> None:

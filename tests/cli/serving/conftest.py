@@ -88,7 +88,7 @@ class Running:
     def __init__(self, server: Server, **options: Any) -> None:
         self.server = server
         config = uvicorn.Config(
-            application(server, **options), port=0, log_level="error", timeout_graceful_shutdown=5
+            application(server, **options), port=0, log_level="error", timeout_graceful_shutdown=60
         )
         self.uvicorn = uvicorn.Server(config)
         self.thread = threading.Thread(target=self.uvicorn.run, daemon=True)
@@ -102,7 +102,7 @@ class Running:
     def stop(self) -> None:
         """End it as a signal would."""
         self.uvicorn.should_exit = True
-        self.thread.join(20)
+        self.thread.join(120)
         assert not self.thread.is_alive() and not self.server.engine.is_alive()
 
 
@@ -149,5 +149,5 @@ def running(start: Callable[..., Running], writer: Any) -> Iterator[Running]:
 @pytest.fixture
 def http(running: Running) -> Iterator[httpx.Client]:
     """A client of HTTP."""
-    with httpx.Client(base_url=running.address, timeout=30) as client:
+    with httpx.Client(base_url=running.address, timeout=120) as client:
         yield client

@@ -52,7 +52,7 @@ def test_names_of_this_machine_are_taken(running: Any, http: httpx.Client) -> No
 
 def test_a_key_and_origins_that_are_listed(start: Callable[..., Any], writer: Any) -> None:
     server = start({"tiny": writer}, key="secret", origins=["https://page.example"])
-    with httpx.Client(base_url=server.address, timeout=30) as http:
+    with httpx.Client(base_url=server.address, timeout=120) as http:
         for headers in ({}, {"Authorization": "Bearer wrong"}, {"x-api-key": "wröng"}):
             raw = [(k.encode(), v.encode()) for k, v in headers.items()]
             answer = http.post(PATH, json=CHAT, headers=raw)

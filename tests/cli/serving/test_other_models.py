@@ -48,7 +48,7 @@ def served(
 
 @pytest.fixture
 def http(served: Any) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=served[0].address, timeout=60) as client:
+    with httpx.Client(base_url=served[0].address, timeout=300) as client:
         yield client
 
 

@@ -273,7 +273,7 @@ def test_a_busy_server_is_asked_again_but_not_for_ever(server: Server, tmp_path:
 def test_a_server_that_falls_silent(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http, "READ_TIMEOUT", 0.5)  # enough for the ten bytes, on any machine
+    monkeypatch.setattr(http, "READ_TIMEOUT", 1.5)  # enough for the ten bytes, on any machine
     server.stall, server.cuts = 10, [10] * 9
     with pytest.raises(fetch.FetchError, match="timeout"):
         fetch.download(f"{server.url}/data", tmp_path / "d", sha256=SHA256)

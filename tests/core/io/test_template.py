@@ -300,14 +300,14 @@ def test_the_clock_is_read_however_little_is_counted(monkeypatch: pytest.MonkeyP
             meter.charge(0)
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def untimed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the bound of time, so that counting alone has to stop a template."""
+    """Without the bound of time: counting alone has to stop a template, on a busy machine too."""
     monkeypatch.setattr("rushlight.core.io.text.sandbox_meter.SECONDS", 1e9)
 
 
 @pytest.mark.parametrize("name", [*HOSTILE, *SLOW, *GREEDY])
-def test_a_hostile_template_ends(name: str, untimed: None) -> None:
+def test_a_hostile_template_ends(name: str) -> None:
     try:
         template = load_template((HOSTILE | SLOW | GREEDY)[name])
     except FormatError:
@@ -343,7 +343,7 @@ print(json.dumps(found))
 """
 
 
-def test_what_is_never_closed_is_looked_for_once(untimed: None) -> None:
+def test_what_is_never_closed_is_looked_for_once() -> None:
     """A search from every place to the end would take hours."""
     source = "{{ (first * 90000 ~ 'x' * 3000000) | striptags | length }}"
     for first, lasting in (("<!--", 1), ("<", 1), ("<!-- ", 2)):
@@ -387,7 +387,7 @@ def test_a_method_is_not_text(source: str) -> None:
 
 
 @pytest.mark.parametrize("after", ["", "{% set ns.l = 0 %}", "{{ 1 / 0 }}"])
-def test_lists_in_lists_are_freed_one_by_one(after: str, untimed: None) -> None:
+def test_lists_in_lists_are_freed_one_by_one(after: str) -> None:
     """The stack of a tab is too small to free a list in 50,000 lists at once."""
     grow = "{% for i in range(50000) %}{% set ns.l = [ns.l] %}{% endfor %}"
     source = "{% set ns = namespace(l=[]) %}" + grow + after

@@ -120,11 +120,13 @@ def _loop_cells(
     return out if x.ndim == 3 else out[:, 0]
 
 
-def _cells(mode: str, gates: int, length: int = 3, n: int = 2) -> tuple[Array | None, ...]:
-    seed = itertools.count(gates)
-    w = [draws(next(seed), s) for s in ((gates * 5, 4), (gates * 5, 5), (gates * 5,), (gates * 5,))]
-    state = draws(next(seed), (n, 5)), draws(next(seed), (n, 5)) if mode == "LSTM" else None
-    return draws(next(seed), (length, n, 4)), *w, *state
+def _cells(
+    mode: str, gates: int, length: int = 3, n: int = 2, hidden: int = 5, inputs: int = 4
+) -> tuple[Array | None, ...]:
+    seed, rows = itertools.count(gates), gates * hidden
+    w = [draws(next(seed), s) for s in ((rows, inputs), (rows, hidden), (rows,), (rows,))]
+    state = [draws(next(seed), (n, hidden)) if i == 0 or mode == "LSTM" else None for i in range(2)]
+    return draws(next(seed), (length, n, inputs)), *w, *state
 
 
 def _kinds(**more: Any) -> Iterator[tuple[str, tuple[Array | None, ...]]]:
@@ -135,8 +137,11 @@ def _kinds(**more: Any) -> Iterator[tuple[str, tuple[Array | None, ...]]]:
 def _cell_samples() -> Iterator[Sample]:
     for back, label in ((False, "odd"), (True, "back")):
         for mode, given in _kinds():
+            yield Sample(label, given, {"mode": mode, "back": back})
+        # Each number is moved four times: there are few.
+        for mode, given in _kinds(hidden=3, inputs=2):
             checked = (0, 1, 2, 3, 4, 5, 6)[: 7 if mode == "LSTM" else 6]
-            yield Sample(label, given, {"mode": mode, "back": back}, checked)
+            yield Sample(f"{label}, small", given, {"mode": mode, "back": back}, checked)
     for mode, (x, *rest) in _kinds():
         assert x is not None
         yield Sample("one step", (x[0], *rest), {"mode": mode, "back": False}, (0, 2))
