@@ -281,7 +281,7 @@ TEXT_TO_TEXT, SPEECH, WAVES, RECURRENT, ALONE = (
 UNCACHED = ("fsmt",)
 # What these compute depends on the length of a row, with its padding.
 BY_LENGTH = ("bigbird_pegasus",)
-_SAMPLES = {"moonshine": 3001}
+_SAMPLES = {"moonshine": 3001, "moonshine_streaming": 3160}
 
 
 def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:
