@@ -1,4 +1,4 @@
-"""Families that read texts with sounds: prompts, features, logits and answers are the reference's."""
+"""Families that read texts with sounds: prompts, features, logits, answers of the reference."""
 
 from __future__ import annotations
 
@@ -147,3 +147,12 @@ def test_chats_with_sounds() -> None:
         m.chat_ids([{"role": "user", "content": [{"type": "audio"}]}])
     with pytest.raises(ValueError, match="sees no pictures"):
         m.picture_prompt("What?", [np.zeros((4, 4, 3), np.uint8)])
+
+
+@pytest.mark.parametrize("name", ROWS)
+def test_every_key_is_decided(name: str) -> None:
+    """Those of config.json; those of its parts are read by classes with fields of their own."""
+    from rushlight.models.families import family_of
+
+    family = family_of(ROWS[name].config["model_type"], "model_type")
+    assert family.unread_keys(ROWS[name].config["model_type"]) == []

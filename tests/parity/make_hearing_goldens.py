@@ -2,13 +2,13 @@
 
     python tests/parity/make_hearing_goldens.py [ROW ...]
 
-Needs torch, transformers, tokenizers and safetensors. Writes tests/models/data/hearing/ROW.safetensors
-for each row of tests/models/hearing.py: "ids" and the processor's "features" of its text and sounds,
-"logits" of every fifth token of the vocabulary (and of every second or so token of a long prompt),
-"text", the same of a prompt without sounds, and "answer", the tokens that greedy search adds; as
-metadata config.json and the checkpoint's names and shapes. Granite's features need torchaudio, and
-Voxtral's tokens mistral_common: in their place stand the same sums by torch.stft with transformers'
-filters, and the placeholders by the sizes of the features.
+Needs torch, transformers, tokenizers and safetensors. For each row of tests/models/hearing.py it
+writes tests/models/data/hearing/ROW.safetensors: "ids" and the processor's "features" of its text
+and sounds, "logits" of every fifth token of the vocabulary (and of every second or so token of a
+long prompt), "text", the same of a prompt without sounds, and "answer", the tokens that greedy
+search adds; as metadata config.json and the checkpoint's names and shapes. Granite's features need
+torchaudio, and Voxtral's tokens mistral_common: in their place stand the same sums by torch.stft
+with transformers' filters, and the placeholders by the sizes of the features.
 """
 
 from __future__ import annotations

@@ -43,6 +43,11 @@ class Config:
     eos_token_id: Any = None
     model_type: str = "audioflamingo3"
 
+    # Of the encoder, whose keys are in audio_config.
+    neutral = dict.fromkeys(
+        ("d_model", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers"), ()
+    )
+
 
 def rows(frames: int) -> int:
     """How many placeholders so many frames of features have."""

@@ -49,6 +49,8 @@ class EncoderConfig:
     conv_expansion_factor: int = 2
     model_type: str = "granite_speech_encoder"
 
+    neutral = {"audio_token_id": ()}  # of the whole
+
 
 @dataclass
 class ProjectorConfig:
@@ -65,7 +67,10 @@ class ProjectorConfig:
     use_qformer_text_input: bool = False
     model_type: str = "blip_2_qformer"
 
-    neutral = {"vocab_size": (), "max_position_embeddings": ()}
+    neutral = dict.fromkeys(
+        ("vocab_size", "max_position_embeddings", "embedding_size",
+         "use_decoder_only_language_model"), ()
+    )  # fmt: skip
 
 
 @dataclass

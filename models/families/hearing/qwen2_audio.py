@@ -36,6 +36,8 @@ class Config:
     eos_token_id: Any = None
     model_type: str = "qwen2_audio"
 
+    neutral = {"ignore_index": ()}  # of training
+
 
 class Projector(nn.Module):
     """One product."""

@@ -1,4 +1,4 @@
-"""Qwen3-ASR (Qwen, 2026): chunks of a second through convolutions and an encoder, before a Qwen3."""
+"""Qwen3-ASR (Qwen, 2026): an encoder of chunks of a second in front of a Qwen3."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn
-from rushlight.core.basis.errors import FormatError
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import at_least_one, choose, read_config

@@ -46,6 +46,11 @@ class Config:
     hidden_size: int | None = None  # that of text_config
     model_type: str = "voxtral"
 
+    # Of the encoder, whose keys are in audio_config.
+    neutral = dict.fromkeys(
+        ("d_model", "encoder_attention_heads", "encoder_ffn_dim", "encoder_layers"), ()
+    )
+
 
 def asked(language: str | None) -> Messages:
     """The prompt that asks for a transcript: one of Mistral's for this alone."""

@@ -103,9 +103,9 @@ class HearingDecoder(PictureDecoder):
     def sound_prompt(self, text: str, sounds: Any = ()) -> PicturePrompt:
         """The prompt of a text with a marker for each of the sounds.
 
-        sounds: one, or several: files, their bytes, samples (16000 a second); see `rl.audio`. Where
-        the text has no marker the sounds come first. ValueError where the text has another number of
-        markers, without a processor's file and without a tokenizer.
+        sounds: one, or several: files, their bytes, samples (16000 a second); see `rl.audio`.
+        Where the text has no marker the sounds come first. ValueError where the text has another
+        number of markers, without a processor's file and without a tokenizer.
         """
         heard = self._seen(as_list(sounds))
         if self.sight.marker not in text:

@@ -1,4 +1,4 @@
-"""What models that hear read of a recording: mel spectrograms in windows, and their placeholders."""
+"""What models that hear read of a recording: mel spectrograms, and placeholders for them."""
 
 from __future__ import annotations
 

@@ -109,8 +109,8 @@ class GraniteTower(nn.Module):
             )
         if not 0 < c.conv_kernel_size <= MOST_TAPS:
             raise FormatError(
-                f"config.json: encoder_config: conv_kernel_size is {c.conv_kernel_size}; supported: "
-                f"1 to {MOST_TAPS}"
+                f"config.json: encoder_config: conv_kernel_size is {c.conv_kernel_size}; "
+                f"supported: 1 to {MOST_TAPS}"
             )
         head = c.dim_head or c.hidden_dim // c.num_heads
         self.input_linear = nn.Linear(c.input_dim, c.hidden_dim)

@@ -1,7 +1,7 @@
 """Towers of sounds in front of language models: Whisper's encoder and its kin, and Qwen3's.
 
-Whisper's (Radford et al., 2022) reads a window of a fixed length, Qwen3-ASR's (Qwen, 2026) chunks of
-a second, whose frames attend to each other within some seconds.
+Whisper's (Radford et al., 2022) reads a window of a fixed length, Qwen3-ASR's (Qwen, 2026) chunks
+of a second, whose frames attend to each other within some seconds.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def tower_spec(
 ) -> Seq2SeqSpec:
     """The description of an encoder's layers; with rotary positions of GLM-ASR's names.
 
-    width, layers, heads, inner, act: of a layer. key_bias: whether keys have a bias. FormatError for
-    a width that is no multiple of the heads.
+    width, layers, heads, inner, act: of a layer. key_bias: whether keys have a bias. FormatError
+    for a width that is no multiple of the heads.
     """
     if heads < 1 or width % heads:
         raise FormatError(
@@ -228,7 +228,8 @@ class OlderAudioConfig:
     max_source_positions: int = 1500
     model_type: str = "qwen2_audio_encoder"
 
-    neutral = {"scale_embedding": ()}  # which the reference does not multiply by
+    # By the first the reference does not multiply; the others are of the whole.
+    neutral = dict.fromkeys(("scale_embedding", "audio_token_id", "ignore_index"), ())
 
 
 def part_of(config: Mapping[str, Any], name: str, kind: str) -> dict[str, Any]:

@@ -58,7 +58,7 @@ class WindowLayer(Layer):
 
 
 def _windows(layers: int, told: Any) -> list[tuple[int, int]]:
-    """How many frames each layer sees up to a frame, itself included, and one more than after it."""
+    """How many frames a layer sees up to a frame, with itself, and one more than after it."""
     good = isinstance(told, list) and all(
         isinstance(pair, list) and len(pair) == 2 and all(type(n) is int and n >= 0 for n in pair)
         for pair in told
@@ -194,9 +194,9 @@ class StreamingModel(MoonshineModel):
     def encode(self, features: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """The encoder's states (batch, frames, width) of samples (batch, n), 16000 a second.
 
-        The samples of a frame that is not full are read as nothing. attention_mask (batch, n): false
-        or zero for padding on the right. Raises ValueError for samples of another shape, or of no
-        frame, or of more frames than the decoder has positions for.
+        The samples of a frame that is not full are read as nothing. attention_mask (batch, n):
+        false or zero for padding on the right. Raises ValueError for samples of another shape, or
+        of no frame, or of more frames than the decoder has positions for.
         """
         check_samples(self.config.model_type, features, attention_mask, self.least)
         samples = features.to(float32)
