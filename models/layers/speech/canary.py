@@ -34,9 +34,13 @@ from rushlight.models.small_files import find_tokenizer, small_json
 def decoder_spec(d: Any, tied: bool) -> Seq2SeqSpec:
     """The description of the decoder, of its keys; FormatError for groups of heads."""
     heads = d.num_attention_heads
-    choose("num_key_value_heads", d.num_key_value_heads, (heads, None))
+    if heads < 1 or d.num_key_value_heads not in (heads, None):
+        raise FormatError(
+            f"config.json: num_key_value_heads {d.num_key_value_heads} is not num_attention_heads "
+            f"{heads}, which the model needs"
+        )
     choose("hidden_act", d.hidden_act, tuple(ACTIVATIONS))
-    head = d.head_dim or d.hidden_size // max(heads, 1)
+    head = d.head_dim or d.hidden_size // heads
     decoder = StackSpec(
         d.num_hidden_layers,
         AttentionSpec(heads, heads, head, d.attention_bias, d.attention_bias),
