@@ -13,8 +13,8 @@ from rushlight.models.tasks.record import Command, Input, Option, Run, Task
 def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Run:
     """{"duration", "speakers", "segments"} of one recording.
 
-    A segment: {"start", "end" (seconds), "speaker" ("SPEAKER_00" is the first who speaks)}; those of
-    several speakers may overlap.
+    A segment: {"start", "end" (seconds), "speaker" ("SPEAKER_00" is the first who speaks)}; those
+    of several speakers may overlap.
     """
     from rushlight.models.speech.diarize import diarized
 

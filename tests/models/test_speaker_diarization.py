@@ -89,7 +89,7 @@ def test_small_clusters_join_the_nearest_large_one() -> None:
 
 
 class Ears:
-    """A segmentation that hears tones of three speakers, and calls them as they appear in a piece."""
+    """A segmentation that hears tones of three speakers, numbered as they appear in a piece."""
 
     rate, seconds, speakers, step, least, device = 16000, 10, 3, 160, 160, "cpu"
     hertz = (300.0, 900.0, 2100.0)
