@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import sys
@@ -64,8 +65,8 @@ def test_other_sizes_of_the_file_are_named() -> None:
 @pytest.mark.native
 @pytest.mark.parametrize("count", [2, 3, 40])
 def test_clusters_are_those_of_scipy(count: int) -> None:
-    from scipy.cluster.hierarchy import fcluster, linkage
-
+    scipy = importlib.import_module("scipy.cluster.hierarchy")
+    fcluster, linkage = scipy.fcluster, scipy.linkage
     draw = np.random.default_rng(count)
     vectors = draw.normal(size=(count, 6)) + 2 * draw.normal(size=(4, 6))[np.arange(count) % 4]
     wanted = linkage(vectors, "average", "cosine")

@@ -24,7 +24,6 @@ from typing import Any
 
 import torch
 import transformers
-from make_picture_goldens import NEW, PLACES, _class, model_of
 from safetensors.torch import save_file
 from transformers.audio_utils import mel_filter_bank
 
@@ -32,16 +31,19 @@ HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 
 
-def _table() -> Any:
-    spec = importlib.util.spec_from_file_location("hearing", MODELS / "hearing.py")
+def _module(path: Path) -> Any:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    sys.modules["hearing"] = module
+    sys.modules[path.stem] = module
     spec.loader.exec_module(module)
     return module
 
 
-TABLE = _table()
+TABLE, PICTURES = _module(MODELS / "hearing.py"), _module(HERE / "make_picture_goldens.py")
+NEW, PLACES, _class, model_of = (
+    vars(PICTURES)[name] for name in ("NEW", "PLACES", "_class", "model_of")
+)
 
 
 def tokenizer_of(row: Any, folder: Path) -> Any:

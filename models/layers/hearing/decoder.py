@@ -137,8 +137,9 @@ class HearingDecoder(PictureDecoder):
                 f"{kind}: the checkpoint has no preprocessor_config.json, so its sounds cannot be "
                 "prepared; put the file beside config.json"
             )
+        ears: Any = processor  # which take samples, not pixels
         each = [finite(np.asarray(samples_of(sound, RATE), np.float32)) for sound in images]
-        return [processor(samples, len(images) == 1) for samples in each]
+        return [ears(samples, len(images) == 1) for samples in each]
 
     def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         """Token ids of messages by the chat template, up to the answer; see `Chatting.chat_ids`.

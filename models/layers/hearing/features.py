@@ -39,7 +39,7 @@ def stacked_mels(samples: Samples, bins: int, n_fft: int, window: int) -> npt.ND
     bank = htk_bank(bins, n_fft // 2 + 1, 0.0, RATE / 2, RATE)
     logs = np.log10(np.maximum(powers(padded, hann, HOP, n_fft) @ bank.T, 1e-10))
     logs = np.maximum(logs, logs.max() - 8.0) / 4.0 + 1.0
-    return logs[: len(logs) // 2 * 2].reshape(-1, 2 * bins).astype(np.float32)
+    return np.asarray(logs[: len(logs) // 2 * 2].reshape(-1, 2 * bins), np.float32)
 
 
 def settings_of(files: Mapping[str, bytes], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -108,7 +108,10 @@ class WindowProcessor:
             features = np.stack([whisper_mels(part, self.bins) for part in parts])
             real = [min(size, len(samples) - i * size) for i in range(windows)]
             frames = [-(-n // HOP) for n in real]
-        inputs = {"features": features, "frames": np.array(frames, np.int64)}
+        inputs: dict[str, npt.NDArray[Any]] = {
+            "features": features,
+            "frames": np.array(frames, np.int64),
+        }
         return sound_of(inputs, self.place * sum(map(self.rows, frames)), count)
 
 
@@ -129,7 +132,10 @@ class ChunkProcessor:
         mels = whisper_mels(samples, self.bins)
         frames = mels.shape[1]
         mels = np.pad(mels, ((0, 0), (0, -frames % self.chunk)))
-        inputs = {"features": mels[None], "frames": np.array([frames], np.int64)}
+        inputs: dict[str, npt.NDArray[Any]] = {
+            "features": mels[None],
+            "frames": np.array([frames], np.int64),
+        }
         return sound_of(inputs, self.place * self.rows(frames), count)
 
 
@@ -148,6 +154,9 @@ class PairProcessor:
         """What a model reads of samples (n,), 16000 a second."""
         filled = np.pad(samples, (0, max(0, self.n_fft - len(samples))))
         pairs = stacked_mels(filled, self.bins, self.n_fft, self.window)
-        inputs = {"features": pairs[None], "frames": np.array([len(pairs)], np.int64)}
+        inputs: dict[str, npt.NDArray[Any]] = {
+            "features": pairs[None],
+            "frames": np.array([len(pairs)], np.int64),
+        }
         rows = -(-len(pairs) // self.block) * self.rows
         return sound_of(inputs, self.place * rows, len(samples))

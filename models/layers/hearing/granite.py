@@ -120,7 +120,7 @@ class GraniteTower(nn.Module):
 
     def forward(self, pairs: Tensor) -> Tensor:
         """See the class."""
-        x = self.input_linear(pairs.to(self.input_linear.weight.dtype))
+        x: Tensor = self.input_linear(pairs.to(self.input_linear.weight.dtype))
         for number, layer in enumerate(self.layers, 1):
             x = layer(x)
             if number == len(self.layers) // 2:

@@ -65,7 +65,7 @@ def paired_waves(count: int, width: int) -> npt.NDArray[np.float32]:
     rates = 10000.0 ** (-2.0 * np.arange(width // 2) / width)
     angles = np.arange(count)[:, None] * rates.astype(np.float32)
     both = np.concatenate([np.sin(angles), np.cos(angles)], 1)
-    return (both / np.sqrt(width)).astype(np.float32)
+    return np.asarray(both / np.sqrt(width), np.float32)
 
 
 class CanaryModel(SpeechModel):

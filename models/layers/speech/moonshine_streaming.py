@@ -151,7 +151,7 @@ class StreamingModel(MoonshineModel):
         self.spec = spec = decoder_spec(config, self.hearing)
         self.vocab_size, self.context_length = spec.vocab, spec.context
         self.windows = _windows(encoder.num_hidden_layers, encoder.sliding_windows)
-        self.frame = round(encoder.sample_rate * encoder.frame_ms / 1000)
+        self.frame: int = round(encoder.sample_rate * encoder.frame_ms / 1000)
         choose("encoder_config: sample_rate", encoder.sample_rate, (16000,))
         if not 0 < self.frame <= 16000:
             raise FormatError(
@@ -247,7 +247,8 @@ class StreamingModel(MoonshineModel):
         """The numbers (batch, 1) of full frames."""
         if mask is None:
             return tensor([[samples.shape[1] // self.frame]], device=samples.device)
-        return (mask != 0).long().sum(1, keepdim=True) // self.frame
+        count: Tensor = (mask != 0).long().sum(1, keepdim=True) // self.frame
+        return count
 
     def _halved(self, count: Tensor, most: int) -> Tensor:
         """How many of at most `most` frames after a convolution read any of `count` before it."""
@@ -285,4 +286,4 @@ class StreamingModel(MoonshineModel):
 def _near(frames: int, window: tuple[int, int]) -> npt.NDArray[np.bool_]:
     """(frames, frames): whether a frame sees another, by a window's numbers."""
     distance = np.arange(frames)[:, None] - np.arange(frames)[None]
-    return (distance < window[0]) & (-distance < np.maximum(window[1], 1))
+    return np.asarray((distance < window[0]) & (-distance < max(window[1], 1)))

@@ -88,7 +88,8 @@ class SegmentationModel(Model):
     @property
     def step(self) -> int:
         """The samples from one frame to the next."""
-        return int(self.stride * _POOLED**3)
+        step: int = self.stride * _POOLED**3
+        return step
 
     @property
     def least(self) -> int:
@@ -96,7 +97,8 @@ class SegmentationModel(Model):
         n = 1
         for taps in (_INNER, _INNER, 0):
             n = n * _POOLED + (taps - 1 if taps else 0)
-        return (n - 1) * self.stride + _TAPS
+        least: int = (n - 1) * self.stride + _TAPS
+        return least
 
     def frames(self, samples: int) -> int:
         """How many frames so many samples have."""
@@ -126,7 +128,7 @@ class SegmentationModel(Model):
         return out
 
     def spoken(self, scores: npt.NDArray[np.floating]) -> npt.NDArray[np.bool_]:
-        """Whether each speaker speaks, (..., frames, speakers), by scores (..., frames, classes)."""
+        """Whether each speaker speaks (..., frames, speakers), by scores (..., frames, classes)."""
         if not self.config.together:
             return np.asarray(scores > 0.5)
         table = np.zeros((len(self.sets), self.speakers), np.bool_)
