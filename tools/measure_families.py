@@ -34,7 +34,7 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
               "silero_vad": "onnxruntime", "resemblyzer": "resemblyzer", "crepe": "torchcrepe",
               "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr",
-              "mtcnn": "facenet-pytorch"}  # fmt: skip
+              "mtcnn": "facenet-pytorch", "pyannote_segmentation": SCRIPT}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "kokoro", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",
@@ -151,6 +151,26 @@ def pictures(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float
         yield kind, "transformers", _off(logits.to("cpu")[:, ::step, ::5], wanted)
 
 
+def hearing(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of hearing.py: logits of prompts with sounds."""
+    if only and not any(".hearing." in families()[kind] for kind in only):
+        return
+    tests = _module("test_hearing")
+    for name, row in tests.ROWS.items():
+        kind = row.config["model_type"]
+        if only and kind not in only:
+            continue
+        golden, model = load_safetensors(tests.DATA / f"{name}.safetensors"), tests.made(name)
+        model = model.to(device)
+        inputs = model.sound_prompt(row.text, tests.sounds_of(name)).inputs(device)
+        inputs["features"] = golden["features"].reshape(*inputs["features"].shape).to(device)
+        with rl.no_grad():
+            logits = model(golden["ids"].to(device), **inputs)
+        wanted = golden["logits"]
+        step = -(-logits.shape[1] // wanted.shape[1])
+        yield kind, "transformers", _off(logits.to("cpu")[:, ::step, ::5], wanted)
+
+
 def captions(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
     """The same of captioning.py: logits of what is said of pictures."""
     if only and not any(".multimodal." in families()[kind] for kind in only):
@@ -233,7 +253,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images, series, pictures, captions, sounds):
+        for read in (texts, images, series, pictures, hearing, captions, sounds):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue

@@ -32,6 +32,7 @@ WHOLE = {
     "qwen3_vl_moe": ("qwen3_vl_moe_text", False), "glm4v": ("glm4v_text", False),
     "glm46v": ("glm4v_text", False), "glm_ocr": ("glm_ocr_text", False),
     "paddleocr_vl": ("paddleocr_vl_text", True),
+    "audioflamingo3": ("qwen2", False), "qwen3_asr": ("qwen3", True),
     "blip-2": ("opt", False), "instructblip": ("opt", False),
     "granite_docling": ("granite_docling_text", True),
     "granite4_vision": ("granite4_vision_text", False),

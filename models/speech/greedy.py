@@ -39,20 +39,25 @@ class GreedyTranscriber(WindowTranscriber):
             raise ValueError(f"{name}: the checkpoint has no tokenizer; add its tokenizer.json")
         self.state: Any = None
 
+    def beginning(self) -> list[int]:
+        """The tokens that a text begins with."""
+        return [self.model.first]
+
     def window(self, samples: Samples, start: float) -> Run:
         """The segment of one window that begins at `start` seconds; returns a list."""
         model, seconds = self.model, len(samples) / RATE
         with no_grad():
             states = model.encode(tensor(model.ready(samples), device=model.device))
         self.state = state = model.start(states, reuse=self.state)
-        tokens, logs, now = list[int](), list[float](), model.first
-        for _ in range(min(model.context_length, math.ceil(TOKENS * seconds))):
-            best, token = np.asarray((yield _likeliest(state.step([[now]])).readback())).tolist()
+        tokens, logs, now = list[int](), list[float](), self.beginning()
+        most = min(model.context_length + 1 - len(now), math.ceil(TOKENS * seconds))
+        for _ in range(most):
+            best, token = np.asarray((yield _likeliest(state.step([now])).readback())).tolist()
             logs.append(best)
-            now = int(token)
-            if now in model.ends:
+            now = [int(token)]
+            if now[0] in model.ends:
                 break
-            tokens.append(now)
+            tokens.append(now[0])
         text = model.tokenizer.decode(tokens).strip()
         if not text:
             return []
@@ -68,11 +73,31 @@ class GreedyTranscriber(WindowTranscriber):
         ]
 
 
+class PromptedTranscriber(GreedyTranscriber):
+    """The same of a `CanaryModel`, which is told the language that is spoken and that written.
+
+    ValueError for a language that the model has no token for.
+    """
+
+    taken = ("clips", "vad", "language", "task")
+
+    def __init__(self, model: Any, options: Mapping[str, Any]) -> None:
+        super().__init__(model, options)
+        self.language = options["language"] or "en"
+        self.beginning()
+
+    def beginning(self) -> list[int]:
+        """The tokens that a text begins with."""
+        written = "en" if self.options["task"] == "translate" else self.language
+        ids: list[int] = self.model.prompt_ids(self.language, written)
+        return ids
+
+
 def _likeliest(logits: Tensor) -> Tensor:
-    """Logits (1, 1, vocab) -> (2,): the log probability of the likeliest token, and its id.
+    """Logits (1, n, vocab) -> (2,): the log probability of the likeliest token, and its id.
 
     float32 holds the id: a vocabulary has far less than 2**24 tokens.
     """
     with no_grad():
-        best, ids = ops.log_softmax(logits[0, 0], -1).max(-1)
+        best, ids = ops.log_softmax(logits[0, -1], -1).max(-1)
         return stack([best, ids.to(best.dtype)])

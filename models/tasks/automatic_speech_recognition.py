@@ -21,6 +21,12 @@ def run(model: Any, audio: Any, options: Mapping[str, Any], watched: bool) -> Ru
     return (yield from model.transcriber(options).run(samples_of(audio, RATE)))
 
 
+def _follows(model: Any) -> frozenset[str]:
+    """The options that a model follows; `followed` of a language model is of its texts."""
+    told: frozenset[str] = getattr(model, "transcription_options", None) or model.followed
+    return told
+
+
 TASK = Task(
     name="automatic-speech-recognition",
     summary="Write down the speech of a recording.",
@@ -82,6 +88,6 @@ TASK = Task(
         Option("seed", "int", 0, "The seed of drawn tokens.", least=0),
     ),
     streams=True,
-    follows=lambda model: model.followed,
+    follows=_follows,
     command=Command("transcribe", "whisper-tiny.en"),
 )

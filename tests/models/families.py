@@ -283,7 +283,7 @@ UNCACHED = ("fsmt",)
 BY_LENGTH = ("bigbird_pegasus", "canine", "funnel")
 # Their hidden states are what the model within one with a head gives.
 WITHIN = ("perceiver",)
-_SAMPLES = {"moonshine": 3001}
+_SAMPLES = {"moonshine": 3001, "moonshine_streaming": 3160}
 
 
 def features_of(config: dict[str, Any]) -> npt.NDArray[np.float32]:

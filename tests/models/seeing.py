@@ -94,10 +94,14 @@ def picture(size: tuple[int, int], number: int) -> npt.NDArray[np.uint8]:
     return np.clip(values, 0, 255).astype(np.uint8)
 
 
-def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
+def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The parameter `name` of a checkpoint: products keep their size."""
     draw = np.random.default_rng(zlib.crc32(name.encode()))
     values = draw.standard_normal(shape).astype(np.float32)
+    if name.endswith("num_batches_tracked"):
+        return np.full(shape, 7, np.int64)
+    if name.endswith("running_var"):
+        return np.abs(values) + np.float32(0.5)
     if name.endswith(("_min", "_max")):
         return np.full(shape, 1.5 if name.endswith("_max") else -1.5, np.float32)
     if len(shape) < 2:

@@ -188,6 +188,9 @@ def test_names_are_the_checkpoints(row: str, table: ModuleType) -> None:
     needless = family.unused or (lambda name, config: False)
     read = {n: name for n, name in older.items() if not needless(n, config)}
     given = {n: rl.zeros(*stored[name], device="meta") for n, name in read.items()}
+    if config["model_type"] == "cohere_asr":  # which the reference writes with others' names
+        assert family.rename_tensors is not None
+        given = family.rename_tensors(given)
     names = {n: list(t.shape) for n, t in split(family, given).items() if not needless(n, config)}
     for name, shape in names.items():  # one entry for each stack of experts
         stack = re.sub(r"(experts|norms)\.(expert_)?\d+\.", r"\1.", name)

@@ -167,6 +167,8 @@ def main(rows: list[str]) -> None:
             given["position_ids"] = (mask.long().cumsum(1) - 1).clamp(min=0)
         with torch.no_grad():
             plain: dict[str, Any] = {"decoder_input_ids": more[0]} if more else {}
+            if settings["model_type"] == "moonshine_streaming":  # which has windows by a mask alone
+                plain["attention_mask"] = torch.ones_like(given["attention_mask"])
             if settings["model_type"] in table.UNCACHED:
                 plain["use_cache"] = given["use_cache"] = False
             if settings["model_type"] in table.RECURRENT:

@@ -452,6 +452,12 @@ export interface Tasks {
     };
     output: string;
   };
+  "audio-text-to-text": {
+    input: string | ChatMessage[];
+    /** sounds: what a text is about. */
+    options: ChatOptions & { sounds?: Recording[] };
+    output: string;
+  };
   "token-classification": {
     input: string | string[];
     options: CallOptions & {
@@ -522,6 +528,22 @@ export interface Tasks {
       similarity: number | number[];
       same: boolean | boolean[];
       embeddings: number[][];
+    };
+  };
+  "speaker-diarization": {
+    input: Recording;
+    options: CallOptions & {
+      speakers?: number;
+      voices?: string;
+      threshold?: number;
+      step?: number;
+      minSpeech?: number;
+      minSilence?: number;
+    };
+    output: {
+      duration: number;
+      speakers: number;
+      segments: { start: number; end: number; speaker: string }[];
     };
   };
   "pitch-estimation": {

@@ -41,10 +41,16 @@ _STEP = 64 * 3 * 2
 
 
 def _rotary(c: Any, head: int) -> RotarySpec:
-    """The positions; of an odd number of features one more is rotated, with the same angles."""
-    parameters = {"partial_rotary_factor": c.partial_rotary_factor or 0.9} | (
-        c.rope_parameters or {}
-    )
+    parameters = {"partial_rotary_factor": c.partial_rotary_factor or 0.9}
+    return moonshine_rotary(c, head, parameters | (c.rope_parameters or {}))
+
+
+def moonshine_rotary(c: Any, head: int, parameters: dict[str, Any]) -> RotarySpec:
+    """The positions; of an odd number of features one more is rotated, with the same angles.
+
+    parameters: what rope_parameters of config.json are, with the share of `head` that is rotated.
+    """
+    parameters = dict(parameters)
     share = parameters.pop("partial_rotary_factor")
     if not isinstance(share, int | float) or not 0 < share <= 1:
         raise FormatError(f"config.json: partial_rotary_factor is {share!r}; it must be 0 to 1")
@@ -159,6 +165,7 @@ class MoonshineModel(SpeechModel):
         self.normalized = stored_normalization(files, False)
         stored = small_json(files, "config.json") | small_json(files, "generation_config.json")
         first, ends = stored.get("decoder_start_token_id", 1), stored.get("eos_token_id", 2)
+        first = stored.get("bos_token_id", 1) if first is None else first
         ends = ends if isinstance(ends, list) else [] if ends is None else [ends]
         for name, ids in (("decoder_start_token_id", [first]), ("eos_token_id", ends)):
             if not all(type(i) is int and 0 <= i < self.vocab_size for i in ids):

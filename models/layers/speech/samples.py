@@ -22,6 +22,8 @@ _FIXED: dict[str, dict[str, Any]] = {
     "SeamlessM4TFeatureExtractor": {"sampling_rate": RATE, "stride": 2},
     "ParakeetFeatureExtractor": _SHARED
     | {"hop_length": 160, "n_fft": 512, "win_length": 400, "preemphasis": 0.97},
+    "CohereAsrFeatureExtractor": _SHARED
+    | {"hop_length": 160, "n_fft": 512, "win_length": 400, "preemphasis": 0.97},
     "Speech2TextFeatureExtractor": _SHARED | {"dither": 0},
     "WhisperFeatureExtractor": _SHARED
     | {
