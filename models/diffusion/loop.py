@@ -71,9 +71,14 @@ def sample(model: DiffusionModel, request: Request) -> Run:
         Generator("cpu").manual_seed(request.seed + n) for n in range(len(request.prompts))
     ]
     total = len(times) - first
+    if request.images:
+        yield from model.parts.bring("vae")
     with no_grad():
         start = _begin(model, scheduler, request, generators, times, first)
+    yield from model.parts.bring(*model.encoders)
+    with no_grad():
         conditions = model.conditions(request)
+    yield from model.parts.bring(model.denoiser)
     passed = _passed(scheduler, request, generators)
     latents = start.latents
     for place in range(first, len(times)):
@@ -94,6 +99,7 @@ def sample(model: DiffusionModel, request: Request) -> Run:
     with no_grad():
         finite = latents.isfinite().all().to(dtype=float32)
     _check_finite((yield finite.readback()), "latents", model.denoiser)
+    yield from model.parts.bring("vae")
     with no_grad():
         decoded = _decoded(model, request, latents).to(dtype=float32)
     values = np.asarray((yield decoded.readback()), np.float32)

@@ -13,6 +13,7 @@ from rushlight.core.basis.dtype import DType, float32
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.files import parts_of
 from rushlight.models.diffusion.lora import Lora, LoraReport, merged, read_lora
 from rushlight.models.diffusion.parts import Parts
 from rushlight.models.model import Model
@@ -152,6 +153,11 @@ class DiffusionModel(Model):
     def parameters(self, *args: Any, **more: Any) -> Any:
         """None: the parts have them, and are loaded when they are used."""
         return iter(())
+
+    @property
+    def encoders(self) -> list[str]:
+        """The names of the text encoders."""
+        return [p for p in parts_of(self.config.values) if p.startswith("text_encoder")]
 
     # --- what a class of pipelines overrides -----------------------------------------------------
 

@@ -16,10 +16,11 @@ from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import Tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models import schedulers
+from rushlight.models.diffusion.files import INDEX
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
+from rushlight.models.tasks.record import Run
 
-INDEX = "model_index.json"
 _WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
 
 Tensors = dict[str, Tensor]
@@ -118,12 +119,26 @@ class Parts:
         self._modules[part] = module = self._loaded(kind, part)
         return module
 
+    def bring(self, *names: str) -> Run:
+        """Have the weights of parts come from a source that streams them; others are read by `get`.
+
+        With keep="one" the parts in memory are released before.
+        """
+        bring = getattr(self.source, "bring", None)
+        for name in names:
+            if bring is None or name in self._modules or self.source.holds(name):  # type: ignore[attr-defined]
+                continue
+            if self.keep == "one":
+                self.release()
+            yield from bring(name)
+
     def release(self, part: str | None = None) -> None:
         """Give up the memory of a part, or of all."""
         names = list(self._modules) if part is None else [part]
         for name in names:
             self._modules.pop(name, None)
         gc.collect()  # modules and captured steps refer to each other
+        self.device.backend.trim()
 
     def _loaded(self, kind: Any, part: str) -> nn.Module:
         tensors = self.source.tensors(part)

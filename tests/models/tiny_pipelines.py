@@ -256,6 +256,21 @@ def write_pipeline(folder: Path, name: str, shapes: Mapping[str, Mapping[str, An
     return folder
 
 
+def add_bytes(folder: Path, name: str) -> Path:
+    """Give the vocabulary of a pipeline's folder every byte, as CLIP's has and a tab asks for."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = [*map(chr, plain), *(chr(256 + place) for place in range(len(others)))]
+    file = folder / "tokenizer" / "vocab.json"
+    vocabulary = json.loads(file.read_text())
+    for word in (*letters, *(f"{letter}</w>" for letter in letters)):
+        vocabulary.setdefault(word, len(vocabulary))
+    file.write_text(json.dumps(vocabulary))
+    config = {**PIPELINES[name]["text_encoder"], "vocab_size": len(vocabulary)}
+    write_part(folder / "text_encoder", config, text_shapes(config))
+    return folder
+
+
 def picture() -> npt.NDArray[np.uint8]:
     """A picture to begin with."""
     rows, columns = np.mgrid[0:SIDE, 0:SIDE]

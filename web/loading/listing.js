@@ -2,6 +2,7 @@
 
 import { isGguf, pickGguf, splitParts } from "./ggufs.js";
 import { chosenGraphs, graphsAt, isGraphPart, meansGraphs } from "./graphs.js";
+import { INDEX, askForPipeline, chosenParts, isPipeline, pickPipeline } from "./pipelines.js";
 import { WeightsError, refusedByServer } from "./ranges.js";
 
 /**
@@ -70,7 +71,7 @@ const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(
 /** What is listed: the name of its configuration, the files that it needs of all there are, and
  *  which of them a plain server has.
  *  @type {What} */
-const MODEL = { config: /(^|\/)config\.json$/, pick, ask: askForModel };
+const MODEL = { config: /(^|\/)(config|model_index)\.json$/, pick, ask: askForModel };
 /** A model of the files that are asked for, where a folder has those of ONNX.
  *  @param {Asked} asked @returns {What} */
 export const modelOf = (asked) => ({
@@ -115,6 +116,11 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
 export async function list(store, source, signal, what = MODEL) {
   const listing = await listAll(store, source, signal, what);
   const { files } = listing;
+  if (isPipeline(files)) {
+    const index = /** @type {FileSpec} */ (files.find(({ path }) => path === INDEX));
+    const text = new TextDecoder().decode(await store.bytes(index, { signal }));
+    return { ...listing, files: chosenParts(files, text, what.told?.dtype) };
+  }
   if (!files.some(({ path }) => isGraphPart(path))) return listing;
   const config = files.find(({ path }) => path === "config.json");
   const text = config && new TextDecoder().decode(await store.bytes(config, { signal }));
@@ -262,6 +268,7 @@ const isVocabulary = (path) =>
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where @param {Asked} [asked] */
 function pick(files, where, asked = {}) {
+  if (isPipeline(files)) return pickPipeline(files);
   const known = (/** @type {FileSpec} */ { path }) => path === "config.json" || path === WEIGHTS;
   if (!meansGraphs(asked) && !files.some(known)) {
     const gguf = pickGguf(files, where);
@@ -334,7 +341,8 @@ function listLocal(chosen, what) {
     if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
   }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
-  const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
+  const depth = (/** @type {string} */ path) => path.split("/").length;
+  const top = config.sort((a, b) => depth(a) - depth(b))[0] ?? "";
   const folder = top.slice(0, top.length - nameOf(top).length);
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
@@ -420,6 +428,12 @@ async function smallAt(store, { path, url }, signal) {
 async function askForModel(store, at, signal, asked = {}) {
   const files = [];
   for (const path of SMALL_FILES) files.push(...(await smallAt(store, at(path), signal)));
+  if (!files.some(({ path }) => path === "config.json")) {
+    const small = (/** @type {string} */ path) => smallAt(store, at(path), signal);
+    const has = (/** @type {string} */ path) => there(store, at(path), signal);
+    const pipeline = await askForPipeline(small, has, at);
+    if (pipeline.length) return pipeline;
+  }
   if (!files.some(({ path }) => path === "tokenizer.json")) {
     for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }

@@ -394,6 +394,15 @@ export interface ChatOptions extends Omit<GenerateOptions, "onDone">, TemplateOp
 export interface CallOptions {
   signal?: AbortSignal;
   onProgress?: (progress: { stage: string; done: number; total: number }) => void;
+  /** Of a task that draws: told after each step what it would end with. */
+  onPreview?: (preview: Preview) => void;
+}
+
+/** Small pictures of a step, a byte each of red, green and blue. */
+export interface Preview {
+  step: number;
+  total: number;
+  pictures: { width: number; height: number; image: Uint8Array }[];
 }
 
 /** A task as the worker describes it: JSON Schemas of what goes in and of the options. */
