@@ -74,6 +74,7 @@ class DiffusionModel(Model):
 
     needs: the parts without which there is no picture. denoiser: the part that `predict` runs.
     multiple: sizes must be multiples of it. defaults: of options that a call leaves out.
+    most_references: how many pictures it looks at while it draws another.
     """
 
     tasks = ("text-to-image", "image-to-image", "inpainting")
@@ -81,6 +82,7 @@ class DiffusionModel(Model):
     denoiser = "unet"
     multiple = 8
     defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 7.5}
+    most_references = 0
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
