@@ -70,7 +70,7 @@ async def generations(server: Server, request: Request) -> Response:
 
 
 async def edits(server: Server, request: Request) -> Response:
-    """Pictures made of the form's image, anew where its mask is clear, or white if none is clear."""
+    """Pictures made of the form's image, anew where its mask is clear, or white if it is opaque."""
     fields, files = await _form(server, request)
     ask = _read(fields)
     served = server.named(ask.name, _draws, "pictures")

@@ -12,7 +12,6 @@ from starlette.responses import Response
 
 from rushlight.cli.serving.server import Served, Server
 from rushlight.models.serving.errors import ApiError
-from rushlight.models.serving.fields import Fields
 from rushlight.models.tasks.registry import find
 
 MOST_LETTERS = 4096  # of a text that is spoken

@@ -77,8 +77,8 @@ def sample(model: DiffusionModel, request: Request) -> Run:
         start = _begin(model, scheduler, request, generators, times, first)
     yield from model.parts.bring(*model.encoders)
     with no_grad():
-        conditions = model.conditions(request)
-    yield from model.parts.bring(model.denoiser)
+        conditions = model.controlled(request, model.conditions(request))
+    yield from model.parts.bring(*model.denoisers)
     passed = _passed(scheduler, request, generators)
     latents = start.latents
     for place in range(first, len(times)):

@@ -28,7 +28,9 @@ class Request:
 
     prompts, negatives: a text for each picture, those of a prompt's several pictures in a row.
     images: pixels (height, width, 3) in bytes, masks: (height, width) shares to be painted anew,
-    or none. strength: the share of the steps that an image goes through.
+    or none. strength: the share of the steps that an image goes through. controls: pixels of what
+    a ControlNet follows, one for each picture. references: pixels of the pictures, each in its own
+    size, that all are drawn after.
     """
 
     prompts: list[str]
@@ -48,6 +50,9 @@ class Request:
     masks: list[Any] = field(default_factory=list)
     previews: bool = False
     latents: Any = None
+    controls: list[Any] = field(default_factory=list)
+    control_scale: float = 1.0
+    references: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -90,6 +95,7 @@ class DiffusionModel(Model):
         self.config = PipelineConfig(str(index.get("_class_name")), index)
         parts.check(self.needs)
         self.loras: dict[str, Lora] = {}
+        parts.together = self.denoisers
         parts.changed = lambda part, tensors: merged(part, tensors, self.loras.values())
 
     # --- LoRA -------------------------------------------------------------------------------------
@@ -182,6 +188,15 @@ class DiffusionModel(Model):
     def conditions(self, request: Request) -> Conditions:
         """What the denoiser is told of the prompts."""
         raise NotImplementedError
+
+    @property
+    def denoisers(self) -> tuple[str, ...]:
+        """The parts that each step needs, which are in memory together."""
+        return (self.denoiser,)
+
+    def controlled(self, request: Request, conditions: Conditions) -> Conditions:
+        """The conditions with what a ControlNet follows, in pipelines that can have one."""
+        return conditions
 
     def latent_shape(self, request: Request) -> tuple[int, ...]:
         """(channels, height, width) of one picture's latents."""

@@ -65,6 +65,23 @@ class Folder:
         return tensors
 
 
+class _With:
+    """A source, and one part of another folder."""
+
+    def __init__(self, source: Source, part: str, folder: Path, kind: str) -> None:
+        self._source, self._part, self._folder = source, part, folder
+        self.index = {**source.index, part: ["diffusers", kind]}
+
+    def files(self, part: str) -> Mapping[str, bytes]:
+        """The small files of a part."""
+        return SmallFiles(self._folder) if part == self._part else self._source.files(part)
+
+    def tensors(self, part: str) -> Tensors:
+        """The weights of a part."""
+        own = part == self._part
+        return load_weights(self._folder)[0] if own else self._source.tensors(part)
+
+
 class Parts:
     """The parts of a source on a device. keep: "all" stay once they are loaded, or "one" does.
 
@@ -75,6 +92,7 @@ class Parts:
     def __init__(self, source: Source, device: Device, dtype: DType | None) -> None:
         self.source, self.device, self.dtype = source, device, dtype
         self.keep = "all"
+        self.together: tuple[str, ...] = ()  # parts that are in memory together
         self.changed: Callable[[str, Tensors], Tensors] = lambda _, tensors: tensors
         self._modules: dict[str, nn.Module] = {}
         self._tokenizers: dict[str, Tokenizer] = {}
@@ -114,7 +132,7 @@ class Parts:
         if part in self._modules:
             return self._modules[part]
         if self.keep == "one":
-            self.release()
+            self._make_room(part)
         kind = part_class(self.class_name(part), part)
         self._modules[part] = module = self._loaded(kind, part)
         return module
@@ -129,8 +147,21 @@ class Parts:
             if bring is None or name in self._modules or self.source.holds(name):  # type: ignore[attr-defined]
                 continue
             if self.keep == "one":
-                self.release()
+                self._make_room(name)
             yield from bring(name)
+
+    def _make_room(self, part: str) -> None:
+        """Release the parts in memory but for those that are needed together with a part."""
+        kept = self.together if part in self.together else ()
+        for name in [name for name in self._modules if name not in kept]:
+            self.release(name)
+
+    def add(self, part: str, folder: Path) -> None:
+        """Take a part of a folder of its own; LoadError for a class that is not supported."""
+        config = small_json(SmallFiles(folder), "config.json")
+        part_class(str(config.get("_class_name")), f"{folder}: {part}")
+        self.release(part)
+        self.source = _With(self.source, part, folder, str(config["_class_name"]))
 
     def release(self, part: str | None = None) -> None:
         """Give up the memory of a part, or of all."""

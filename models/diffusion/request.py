@@ -54,7 +54,16 @@ SIZES = (
     Option("height", "int", None, "Rows of pixels; the model's own by default.", least=8),
     Option("size", "text", None, "width x height in short, such as 512 or 768x512."),
 )
-CHANGES = (Option("strength", "float", None, "How much of the image is drawn anew, up to 1."),)
+FOLLOWED = (
+    Option("control_image", "image", None, "What a ControlNet follows: lines, depths, a pose."),
+    Option(
+        "controlnet_conditioning_scale", "float", 1.0, "How much of it the ControlNet asks for."
+    ),
+)
+CHANGES = (
+    *FOLLOWED,
+    Option("strength", "float", None, "How much of the image is drawn anew, up to 1."),
+)
 
 
 class Picture(Fields):
@@ -150,6 +159,12 @@ def request_of(
         scheduler=None if options["scheduler"] is None else SCHEDULERS[options["scheduler"]],
         previews=options["previews"],
     )
+    if options.get("control_image") is not None:
+        if not model.parts.has("controlnet"):
+            raise ValueError("control_image: there is no ControlNet; load one by load_controlnet")
+        [control] = load_all(options["control_image"])
+        request.controls = [_sized(control, width, height)] * len(request.prompts)
+        request.control_scale = float(options["controlnet_conditioning_scale"])
     _check(request)
     if pictures:
         strength = options.get("strength")
@@ -171,6 +186,7 @@ def _check(request: Request) -> None:
         ("guidance_scale", request.guidance, 0.0, 1000.0),
         ("eta", request.eta, 0.0, 1.0),
         ("guidance_rescale", request.guidance_rescale, 0.0, 1.0),
+        ("controlnet_conditioning_scale", request.control_scale, 0.0, 10.0),
     ):
         if not low <= value <= high:
             raise ValueError(f"{name} is {value}; it must be {low:g} to {high:g}")

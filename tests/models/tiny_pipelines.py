@@ -136,6 +136,18 @@ PIPELINES: dict[str, dict[str, Any]] = {
         "options": {"num_inference_steps": 3, "guidance_scale": 5.0},
     },
 }
+# A ControlNet of the pipeline "sdxl", whose UNet it is like.
+CONTROLNET = {
+    "_class_name": "ControlNetModel",
+    "conditioning_embedding_out_channels": [4, 4, 6, 8],
+    "controlnet_conditioning_channel_order": "bgr",
+    **{
+        key: value
+        for key, value in PIPELINES["sdxl"]["unet"].items()
+        if key not in ("_class_name", "sample_size", "up_block_types")
+    },
+}
+CONTROL_SCALE = 0.7
 PROMPT = "a bad candle"
 
 
