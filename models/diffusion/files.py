@@ -1,4 +1,4 @@
-"""Which files of a repository a pipeline needs: small files and one set of weights for each part."""
+"""The files of a repository that a pipeline needs: small ones, one set of weights for each part."""
 
 from __future__ import annotations
 

@@ -71,13 +71,17 @@ def sample(model: DiffusionModel, request: Request) -> Run:
         Generator("cpu").manual_seed(request.seed + n) for n in range(len(request.prompts))
     ]
     total = len(times) - first
-    if request.images:
+    if request.images or request.references:
         yield from model.parts.bring("vae")
     with no_grad():
         start = _begin(model, scheduler, request, generators, times, first)
+        referred = model.referred(request)
     yield from model.parts.bring(*model.encoders)
     with no_grad():
         conditions = model.controlled(request, model.conditions(request))
+        for side in (conditions.positive, conditions.negative):
+            if side is not None:
+                side.update(referred)
     yield from model.parts.bring(*model.denoisers)
     passed = _passed(scheduler, request, generators)
     latents = start.latents

@@ -198,6 +198,14 @@ class DiffusionModel(Model):
         """The conditions with what a ControlNet follows, in pipelines that can have one."""
         return conditions
 
+    def reference(self, pixels: Any) -> Any:
+        """A picture to draw after, (height, width, 3) in bytes, in the size that is looked at."""
+        return pixels
+
+    def referred(self, request: Request) -> dict[str, Tensor]:
+        """What the denoiser is told of the pictures to draw after: conditions of both sides."""
+        return {}
+
     def latent_shape(self, request: Request) -> tuple[int, ...]:
         """(channels, height, width) of one picture's latents."""
         channels = int(self.parts.config("vae").get("latent_channels", 4))

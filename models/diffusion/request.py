@@ -60,6 +60,11 @@ FOLLOWED = (
         "controlnet_conditioning_scale", "float", 1.0, "How much of it the ControlNet asks for."
     ),
 )
+REFERENCES = (
+    Option(
+        "reference_images", "images", None, "Pictures to draw after, of models that look at some."
+    ),
+)
 CHANGES = (
     *FOLLOWED,
     Option("strength", "float", None, "How much of the image is drawn anew, up to 1."),
@@ -132,6 +137,17 @@ def request_of(
     if len(texts) * count > _MOST:
         raise ValueError(f"{len(texts) * count} pictures at a time; at most {_MOST}")
     single = isinstance(prompts, str) and count == 1
+    given = options.get("reference_images")
+    references = [] if given is None else load_all(given)
+    edits = model.most_references and masks is None and options.get("strength") is None
+    if images is not None and edits:
+        references, images = load_all(images), None
+    if len(references) > model.most_references:
+        raise ValueError(
+            f"reference_images: {len(references)} pictures; a {model.config.model_type} looks at "
+            f"{model.most_references or 'none'}"
+        )
+    references = [model.reference(picture) for picture in references]
     pictures = [] if images is None else load_all(images)
     if images is not None:
         single = single and not isinstance(images, list | tuple)
@@ -141,7 +157,7 @@ def request_of(
         texts, pictures = _times(texts, most), _times(pictures, most)
     negatives = options["negative_prompt"]
     negatives = None if negatives is None else _times(as_list(negatives), len(texts))
-    height, width = _size(model, options, pictures)
+    height, width = _size(model, options, pictures or references)
     steps = _either(options, "num_inference_steps", "steps")
     guidance = _either(options, "guidance_scale", "guidance")
     request = Request(
@@ -158,6 +174,7 @@ def request_of(
         max_sequence_length=options["max_sequence_length"],
         scheduler=None if options["scheduler"] is None else SCHEDULERS[options["scheduler"]],
         previews=options["previews"],
+        references=references,
     )
     if options.get("control_image") is not None:
         if not model.parts.has("controlnet"):

@@ -1,4 +1,4 @@
-"""The draw page: a tiny random pipeline draws step by step, what is native; masks, history, stop."""
+"""The draw page: a tiny pipeline draws step by step, as natively; masks, history, stop."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ import diffusers
 import numpy as np
 import torch
 import transformers
+from PIL import Image
 
 HERE = Path(__file__).parent
 _spec = importlib.util.spec_from_file_location(
@@ -74,13 +75,17 @@ def golden(name: str, folder: Path) -> dict[str, Any]:
         options["true_cfg_scale"] = options.pop("guidance_scale")
     if name == "flux2-klein":
         options["text_encoder_out_layers"] = table.LAYERS
-    side = table.SIDE
-    picture = pipe(
-        prompt=table.PROMPT, latents=latents, height=side, width=side, output_type="np", **options
-    ).images[0]
-    pixels = (picture * 255).round().astype(np.uint8)
-    print(name, pixels.shape, pixels.mean(), pixels.std())
-    return {"picture": packed(pixels[::2].tobytes()), "shapes": packed(json.dumps(shapes).encode())}
+    options |= {"height": table.SIDE, "width": table.SIDE, "output_type": "np"}
+    drawn = {"picture": pipe(prompt=table.PROMPT, latents=latents, **options).images[0]}
+    if name in table.EDITING:
+        images = [Image.fromarray(pixels) for pixels in table.references()]
+        made = pipe(prompt=table.PROMPT, image=images, latents=latents, **options)
+        drawn["edited"] = made.images[0]
+    rows = {key: (picture * 255).round().astype(np.uint8) for key, picture in drawn.items()}
+    for key, pixels in rows.items():
+        print(name, key, pixels.shape, pixels.mean(), pixels.std())
+    told = {key: packed(pixels[::2].tobytes()) for key, pixels in rows.items()}
+    return {**told, "shapes": packed(json.dumps(shapes).encode())}
 
 
 def packed(data: bytes) -> str:

@@ -249,7 +249,7 @@ class _Middle(nn.Module):
 
 
 class WayDown(nn.Module):
-    """What a UNet and a ControlNet share: embeddings, the way down to the smallest maps, the middle.
+    """What UNets and ControlNets share: embeddings, the way down to the smallest maps, the middle.
 
     c: the configuration, of a UNet or with the same keys.
     """

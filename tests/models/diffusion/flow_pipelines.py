@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 _spec = importlib.util.spec_from_file_location(
     "tiny_pipelines", Path(__file__).parents[1] / "tiny_pipelines.py"
 )
@@ -287,6 +289,15 @@ ROWS: dict[str, dict[str, Any]] = {
     },
 }
 LAYERS = (1, 2, 3)  # of FLUX.2 klein's text encoder
+EDITING = ("flux2-klein",)  # rows that are drawn after pictures, too
+
+
+def references() -> list[Any]:
+    """Pictures to draw after: one that is cropped a little, and one that is not."""
+    tiles = np.tile(tiny.picture(), (3, 3, 1))
+    return [np.ascontiguousarray(tiles[:70, :85]), np.ascontiguousarray(tiles[:64, 16:80, ::-1])]
+
+
 _CHAT = (
     "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
     "<|im_start|>assistant{% if not enable_thinking %} think{% endif %}"

@@ -51,7 +51,7 @@ def folder_of(name: str, place: Path) -> Path:
     return folder
 
 
-def picture(name: str, place: Path, device: str) -> Any:
+def picture(name: str, place: Path, device: str, references: bool = False) -> Any:
     model = load_pipeline(folder_of(name, place), device)
     if isinstance(model, Flux2Klein):
         model.layers = table.LAYERS
@@ -67,6 +67,7 @@ def picture(name: str, place: Path, device: str) -> Any:
         0,
         max_sequence_length=options.get("max_sequence_length"),
         latents=table.latents(name),
+        references=[model.reference(r) for r in table.references()] if references else [],
     )
     run = sample(model, request)
     reply = None
@@ -78,12 +79,27 @@ def picture(name: str, place: Path, device: str) -> Any:
         reply = asked.wait() if isinstance(asked, Readback) else None
 
 
+def far(drawn: Any, name: str, key: str = "picture") -> int:
+    wanted = np.frombuffer(unpacked(GOLDENS[name][key]), np.uint8)
+    wanted = wanted.reshape(table.SIDE // 2, table.SIDE, 3).astype(int)
+    return int(np.abs(drawn[::2].astype(int) - wanted).max())
+
+
 @pytest.mark.parametrize("name", table.ROWS)
 def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
-    found = picture(name, tmp_path, "cpu")
-    wanted = np.frombuffer(unpacked(GOLDENS[name]["picture"]), np.uint8)
-    wanted = wanted.reshape(table.SIDE // 2, table.SIDE, 3).astype(int)
-    assert np.abs(found[::2].astype(int) - wanted).max() <= 2
+    assert far(picture(name, tmp_path, "cpu"), name) <= 2
+
+
+@pytest.mark.parametrize("name", table.EDITING)
+def test_pictures_after_others_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
+    edited = picture(name, tmp_path, "cpu", references=True)
+    assert far(edited, name, "edited") <= 2 and far(edited, name) > 2
+    model = load_pipeline(tmp_path)
+    pipe = rl.pipeline("text-to-image", model, steps=1)
+    with pytest.raises(ValueError, match="a picture has 32 x 32 pixels; each side must be at least"):
+        pipe("a candle", reference_images=table.tiny.picture())
+    with pytest.raises(ValueError, match="9 pictures; a Flux2KleinPipeline looks at 4"):
+        pipe("a candle", reference_images=[table.references()[0]] * 9)
 
 
 def by_authors_names(row: str) -> dict[str, Any]:
