@@ -37,6 +37,8 @@ Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | Non
 
 # Families whose inputs are numbers, which have a dtype of their own.
 _SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision|voices)\.")
+# What ends the name of a tensor of pipelines in a single file.
+DRAWS = "model.diffusion_model.input_blocks.0.0.weight"
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
@@ -230,6 +232,10 @@ async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | No
         from rushlight.models.diffusion.streamed import pipeline_of
 
         return await pipeline_of(builder, dtype)
+    if any(name.endswith(DRAWS) for name in builder.tensors):
+        from rushlight.models.diffusion.streamed import single_pipeline
+
+        return single_pipeline(builder, dtype)
     if builder.graphs:
         from rushlight.models.onnx.streamed import from_streams
 

@@ -9,6 +9,7 @@ from typing import Any
 INDEX = "model_index.json"
 # Parts that judge pictures or read them for another task: nothing is drawn by them.
 UNUSED = frozenset({"safety_checker", "feature_extractor", "image_encoder"})
+PREVIEW = "taesd"  # a small decoder for previews, which may lie beside the parts of the index
 _SMALL = re.compile(r"[^/]+\.(json|txt|model|jinja)")
 _OTHER_INDEX = re.compile(r"\.index\.\w+\.json$|\.(?:fp16|bf16|fp32|non_ema)\.index\.json$")
 # The weights of a part, those that are preferred first.
@@ -38,7 +39,7 @@ def pipeline_files(paths: Sequence[str], index: Mapping[str, Any]) -> list[str]:
     float16, else files of PyTorch.
     """
     chosen = [path for path in paths if path == INDEX]
-    for part in parts_of(index):
+    for part in (*parts_of(index), PREVIEW):
         names = [p[len(part) + 1 :] for p in paths if p.startswith(f"{part}/")]
         small = [n for n in names if _SMALL.fullmatch(n) and not _OTHER_INDEX.search(n)]
         sets = ([n for n in names if kind.fullmatch(n)] for kind in _WEIGHTS)

@@ -13,7 +13,7 @@ from rushlight.core.basis.dtype import DType, float32
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.files import parts_of
+from rushlight.models.diffusion.files import PREVIEW, parts_of
 from rushlight.models.diffusion.lora import Lora, LoraReport, merged, read_lora
 from rushlight.models.diffusion.parts import Parts
 from rushlight.models.model import Model
@@ -95,7 +95,6 @@ class DiffusionModel(Model):
         self.config = PipelineConfig(str(index.get("_class_name")), index)
         parts.check(self.needs)
         self.loras: dict[str, Lora] = {}
-        parts.together = self.denoisers
         parts.changed = lambda part, tensors: merged(part, tensors, self.loras.values())
 
     # --- LoRA -------------------------------------------------------------------------------------
@@ -132,6 +131,16 @@ class DiffusionModel(Model):
             self._lora(called)
             self._changed(called)
             del self.loras[called]
+
+    def load_preview(self, name: str | os.PathLike[str]) -> None:
+        """Make previews by a small decoder (TAESD), a folder of diffusers or a hub id.
+
+        `name` is one of AutoencoderTiny. LoadError for another class, FetchError for a failed
+        download. A folder `taesd` in the pipeline's is taken by itself.
+        """
+        from rushlight.models.hub.names import resolve
+
+        self.parts.add(PREVIEW, resolve(name))
 
     def _lora(self, name: str) -> Lora:
         if name not in self.loras:
@@ -249,6 +258,10 @@ class DiffusionModel(Model):
         shift, scale = vae.config.shift_factor or 0.0, vae.config.scaling_factor
         latents: Tensor = (drawn - shift).to(dtype=float32) * scale
         return latents
+
+    def decode_by(self, part: str, latents: Tensor) -> Tensor:
+        """Pixels (batch, 3, height, width) from -1 to 1 of latents, by another decoder."""
+        return self._unscaled(self.parts.get(part), latents)
 
     # --- helpers ----------------------------------------------------------------------------------
 

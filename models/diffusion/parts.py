@@ -16,12 +16,14 @@ from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import Tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models import schedulers
-from rushlight.models.diffusion.files import INDEX
+from rushlight.models.diffusion.files import INDEX, PREVIEW
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
 from rushlight.models.tasks.record import Run
 
 _WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
+# Parts that each step needs: they are in memory together.
+_TOGETHER = ("unet", "transformer", "controlnet", PREVIEW)
 
 Tensors = dict[str, Tensor]
 
@@ -44,6 +46,8 @@ class Folder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = small_json(SmallFiles(folder), INDEX)
+        if (folder / PREVIEW / "config.json").is_file():
+            self.index.setdefault(PREVIEW, ["diffusers", "AutoencoderTiny"])
 
     def files(self, part: str) -> Mapping[str, bytes]:
         """The small files of a part; LoadError where its folder is missing."""
@@ -92,7 +96,6 @@ class Parts:
     def __init__(self, source: Source, device: Device, dtype: DType | None) -> None:
         self.source, self.device, self.dtype = source, device, dtype
         self.keep = "all"
-        self.together: tuple[str, ...] = ()  # parts that are in memory together
         self.changed: Callable[[str, Tensors], Tensors] = lambda _, tensors: tensors
         self._modules: dict[str, nn.Module] = {}
         self._tokenizers: dict[str, Tokenizer] = {}
@@ -152,7 +155,7 @@ class Parts:
 
     def _make_room(self, part: str) -> None:
         """Release the parts in memory but for those that are needed together with a part."""
-        kept = self.together if part in self.together else ()
+        kept = _TOGETHER if part in _TOGETHER else ()
         for name in [name for name in self._modules if name not in kept]:
             self.release(name)
 

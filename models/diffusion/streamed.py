@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from rushlight.core.backends import Device
@@ -14,10 +15,11 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.io.weights.safetensors import read_table_async
 from rushlight.core.io.weights.table import Table
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.files import INDEX, parts_of
+from rushlight.models.diffusion.files import INDEX, PREVIEW, parts_of
 from rushlight.models.diffusion.model import DiffusionModel
 from rushlight.models.diffusion.parts import Parts
 from rushlight.models.diffusion.registry import pipeline_class
+from rushlight.models.diffusion.single_file.source import SingleFile
 from rushlight.models.small_files import small_json
 from rushlight.models.tasks.record import Progress, Run
 
@@ -40,6 +42,8 @@ class Streamed:
         device: Device,
     ) -> None:
         self.index = small_json(files, INDEX)
+        if f"{PREVIEW}/config.json" in files:
+            self.index.setdefault(PREVIEW, ["diffusers", "AutoencoderTiny"])
         self._files, self._weights, self._device = files, weights, device
         self._brought: dict[str, Tensors] = {}
 
@@ -150,11 +154,24 @@ async def pipeline_of(builder: Any, dtype: str | DType | None = None) -> Diffusi
     index = small_json(builder.files, INDEX)
     kind = pipeline_class(index.get("_class_name"))
     weights: dict[str, list[tuple[Any, Table]]] = {}
-    for part in parts_of(index):
+    for part in (*parts_of(index), PREVIEW):
         for path in sorted(p for p in builder.graphs if p.startswith(f"{part}/")):
             source = await open_remote(builder.graphs[path], path)
             weights.setdefault(part, []).append((source, await read_table_async(source)))
     wanted = None if dtype is None else as_dtype(dtype)
     source = Streamed(builder.files, weights, builder.device)
+    model: DiffusionModel = kind(Parts(source, builder.device, wanted))
+    return model
+
+
+def single_pipeline(builder: Any, dtype: str | DType | None = None) -> DiffusionModel:
+    """The pipeline of a single file, all of whose weights a page's Builder was given.
+
+    dtype: floating weights are converted to it. LoadError for a missing vocabulary.
+    """
+    files, tensors, _ = builder.parts()
+    source = SingleFile(Path("the file"), tensors, files)
+    kind = pipeline_class(source.index["_class_name"])
+    wanted = None if dtype is None else as_dtype(dtype)
     model: DiffusionModel = kind(Parts(source, builder.device, wanted))
     return model

@@ -20,6 +20,23 @@ pytestmark = pytest.mark.warm_start
 
 PROMPT = "a bad candle"
 DRAWN = "(text) => document.documentElement.dataset.drawn === text"
+PROGRAM = """
+import rushlight as rl
+model = await rl.models.load_async("ADDRESS")
+pipe = rl.pipeline("text-to-image", model, steps=2, size="32")
+seen = []
+made = await pipe.call_async("a cat", seed=1, preview=seen.append)
+print("loading", made.image.shape, len(seen))
+"""
+RUN = """async (code) => {
+  const { createRushlight } = await import("/rushlight/client.js");
+  const rl = await createRushlight();
+  let text = "";
+  const onOutput = (record) => (text += record.kind === "text" ? record.value : "");
+  const error = await rl.python(code, { onOutput });
+  rl.close();
+  return error ? error.text : text;
+}"""
 SETTINGS = {"steps": "3", "guidance": "4", "width": "32", "height": "32", "seed": "7"}
 
 
@@ -61,7 +78,8 @@ def test_a_prompt_is_drawn_changed_kept_and_stopped(
     pages: Any, serve: Any, easels: tuple[Path, Path], tmp_path: Path
 ) -> None:
     site, folder = easels
-    page = pages.open(f"{serve(site).url}draw/?device=cpu")
+    place = serve(site)
+    page = pages.open(f"{place.url}draw/?device=cpu")
     page.wait_for_function("document.getElementById('model-note').innerText.includes('download')")
     page.click("#go")
     page.wait_for_function("!document.getElementById('error').hidden")
@@ -108,6 +126,11 @@ def test_a_prompt_is_drawn_changed_kept_and_stopped(
     page.click("#stop")
     page.wait_for_function("document.documentElement.dataset.state === 'ready'")
     assert page.is_hidden("#error") and page.locator("#history li").count() == 2
+
+    # A program awaits the parts and the picture.
+    code = PROGRAM.replace("ADDRESS", place.url + "models/tiny-sd/")
+    text = page.evaluate(RUN, code)
+    assert text == "loading (32, 32, 3) 3\n", text
 
     page.reload()
     page.wait_for_function("document.querySelectorAll('#history li').length === 2")

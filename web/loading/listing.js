@@ -2,7 +2,9 @@
 
 import { isGguf, pickGguf, splitParts } from "./ggufs.js";
 import { chosenGraphs, graphsAt, isGraphPart, meansGraphs } from "./graphs.js";
-import { INDEX, askForPipeline, chosenParts, isPipeline, pickPipeline } from "./pipelines.js";
+import {
+  INDEX, askForPipeline, askForSingle, chosenParts, isPipeline, pickPipeline, pickSingle,
+} from "./pipelines.js"; // prettier-ignore
 import { WeightsError, refusedByServer } from "./ranges.js";
 
 /**
@@ -59,6 +61,7 @@ const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // Files of torchvision, Ultralytics and others that may tell what they hold, with no config.json.
 const TELLING = /\.pth?$/i;
+const SINGLE = /\.safetensors$/i; // a pipeline in one file, with its vocabulary beside it
 // Graphs that find lines of text and read them, with the letters that they know beside.
 const GRAPHS = /^[^/]+\.(onnx|txt)$/i;
 const READERS = [
@@ -145,6 +148,7 @@ async function listAll(store, source, signal, what) {
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
   const { pathname } = new URL(source.url);
   if (isGguf(pathname) || TELLING.test(pathname)) return listFile(store, source.url, signal);
+  if (SINGLE.test(pathname)) return listSingle(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const address = new URL("manifest.json", folder).href;
   const text = await store.document(address, signal);
@@ -243,6 +247,17 @@ async function listFile(store, address, signal) {
   return { name: files[0].path.replace(ENDING, ""), origin: "folder", files };
 }
 
+/** A pipeline in one file, by its URL, and the vocabulary beside it.
+ *  @param {WeightStore} store @param {string} address @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listSingle(store, address, signal) {
+  const { files } = await listFile(store, address, signal);
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, address).href });
+  const beside = await askForSingle((path) => there(store, at(path), signal), at);
+  const name = files[0].path.replace(SINGLE, "");
+  return { name, origin: "folder", files: [...beside, ...files] };
+}
+
 /** @param {WeightStore} store @param {string} url @param {AbortSignal} [signal]
  *  @returns {Promise<FileSpec>} */
 async function fileAt(store, url, signal) {
@@ -269,6 +284,8 @@ const isVocabulary = (path) =>
  *  @param {FileSpec[]} files @param {string} where @param {Asked} [asked] */
 function pick(files, where, asked = {}) {
   if (isPipeline(files)) return pickPipeline(files);
+  const alike = pickSingle(files);
+  if (alike.length) return alike;
   const known = (/** @type {FileSpec} */ { path }) => path === "config.json" || path === WEIGHTS;
   if (!meansGraphs(asked) && !files.some(known)) {
     const gguf = pickGguf(files, where);
@@ -337,7 +354,7 @@ function pickAdapter(files, where) {
 function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
   const config = paths.filter((path) => what.config.test(path));
-  for (const other of [MARIAN, TELLING, READERS[0]]) {
+  for (const other of [MARIAN, TELLING, READERS[0], SINGLE]) {
     if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
   }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).

@@ -8,6 +8,7 @@ import { WeightsError } from "./ranges.js";
 export const INDEX = "model_index.json";
 // As in models/diffusion/files.py: parts that judge pictures, or read them for other tasks.
 const UNUSED = ["safety_checker", "feature_extractor", "image_encoder"];
+const PREVIEW = "taesd"; // a small decoder for previews, which may lie beside the parts
 const SMALL = /^[^/]+\/[^/]+\.(json|txt|model|jinja)$/;
 const OTHER_INDEX = /\.(fp16|bf16|fp32|non_ema)\.index\.json$|\.index\.\w+\.json$/;
 const STEM = "^[^/]+/(?:diffusion_pytorch_model|model)";
@@ -53,7 +54,7 @@ function partsOf(index) {
  */
 export function chosenParts(files, index, dtype) {
   const kept = files.filter(({ path }) => path === INDEX);
-  for (const part of partsOf(index)) {
+  for (const part of [...partsOf(index), PREVIEW]) {
     const own = files.filter(({ path }) => path.startsWith(`${part}/`));
     const small = own.filter(({ path }) => !isPart(path) && !OTHER_INDEX.test(path));
     const sets = [HALF, PLAIN].map((kind) => own.filter(({ path }) => kind.test(path)));
@@ -73,7 +74,7 @@ export async function askForPipeline(small, there, at) {
   const [index] = await small(INDEX);
   if (!index?.blob) return [];
   const files = [index];
-  for (const part of partsOf(await index.blob.text())) {
+  for (const part of [...partsOf(await index.blob.text()), PREVIEW]) {
     for (const name of ASKED) {
       const path = `${part}/${name}`;
       if (name.endsWith(".json")) files.push(...(await small(path)));
@@ -85,4 +86,31 @@ export async function askForPipeline(small, there, at) {
     for (const path of paths) if (await there(path)) files.push(at(path));
   }
   return files;
+}
+
+const WORDS = ["vocab.json", "merges.txt", "tokenizer_config.json"];
+const PLACES = ["tokenizer/", "tokenizer_2/", ""];
+
+/** A pipeline in one file of safetensors, with the vocabulary of its text encoders: those files;
+ *  none where there is something else. @param {FileSpec[]} files */
+export function pickSingle(files) {
+  const named = (/** @type {string} */ path) => files.find((file) => file.path === path);
+  const weights = files.filter(({ path }) => /^[^/]+\.safetensors$/.test(path));
+  if (weights.length !== 1 || weights[0].path === "model.safetensors" || named("config.json")) {
+    return [];
+  }
+  const words = PLACES.flatMap((place) => WORDS.map((name) => named(place + name)));
+  const small = words.filter((file) => file !== undefined);
+  return small.length ? [...small, ...weights] : [];
+}
+
+/** The vocabulary beside a pipeline in one file. @param {(path: string) => Promise<boolean>} there
+ *  @param {(path: string) => FileSpec} at @returns {Promise<FileSpec[]>} */
+export async function askForSingle(there, at) {
+  for (const place of PLACES) {
+    const files = [];
+    for (const name of WORDS) if (await there(place + name)) files.push(at(place + name));
+    if (files.length) return files;
+  }
+  return [];
 }

@@ -130,7 +130,8 @@ async def build(
 def _parameters(model: Any) -> int:
     """The numbers of a model's weights, those of parts that are streamed later included."""
     if "text-to-image" in model.tasks:
-        return int(model.parts.source.numel())
+        count = getattr(model.parts.source, "numel", None)  # of files that the page reads
+        return int(count()) if count else 0
     return sum(int(t.numel()) for t in model.parameters())
 
 
@@ -209,8 +210,8 @@ async def run(
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) a token; where
     the likeliest tokens are told, their ids and logprobs follow; report("piece", value) a part of
-    the result, report("preview", value) the small pictures of a step. `breathe` runs between two steps. If it returns True, this raises
-    asyncio.CancelledError.
+    the result, report("preview", value) the small pictures of a step. `breathe` runs between two
+    steps. If it returns True, this raises asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.
