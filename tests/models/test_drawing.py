@@ -161,6 +161,13 @@ def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path:
 
     with Image.open(place) as opened:
         assert np.array_equal(np.asarray(opened), both[0]["image"])
+    previews.clear()
+    shapes = {n: tuple(t.shape) for n, t in AutoencoderTiny(tiny.TINY_VAE).state_dict().items()}
+    tiny.write_part(tmp_path / "taesd", tiny.TINY_VAE, shapes)
+    model.load_preview(tmp_path / "taesd")
+    seen = pipe("a (bad:1.3) candle", seed=8, keep="one", preview=previews.append)
+    assert np.array_equal(seen["image"], second["image"]) and len(previews) == 3
+    assert previews[0].pictures[0].shape == (32, 32, 3) and previews[0].pictures[0].std() > 1
     plain = pipe("a bad candle", seed=8)
     assert not np.array_equal(plain["image"], second["image"])
     long = pipe("a bad candle, " * 40, seed=8)  # of several windows

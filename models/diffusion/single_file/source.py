@@ -108,7 +108,7 @@ class SingleFile:
                 return own
         raise LoadError(
             f"{self.file}: the vocabulary of its text encoder is missing",
-            hint="choose tokenizer/vocab.json and merges.txt of a pipeline of the same kind with it",
+            hint="choose tokenizer/vocab.json and merges.txt of such a pipeline with it",
         )
 
     def numel(self) -> int:

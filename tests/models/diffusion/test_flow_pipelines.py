@@ -96,7 +96,9 @@ def test_pictures_after_others_are_those_of_diffusers(name: str, tmp_path: Path)
     assert far(edited, name, "edited") <= 2 and far(edited, name) > 2
     model = load_pipeline(tmp_path)
     pipe = rl.pipeline("text-to-image", model, steps=1)
-    with pytest.raises(ValueError, match="a picture has 32 x 32 pixels; each side must be at least"):
+    with pytest.raises(
+        ValueError, match="a picture has 32 x 32 pixels; each side must be at"
+    ):
         pipe("a candle", reference_images=table.tiny.picture())
     with pytest.raises(ValueError, match="9 pictures; a Flux2KleinPipeline looks at 4"):
         pipe("a candle", reference_images=[table.references()[0]] * 9)
