@@ -106,7 +106,8 @@ export async function read(store, listing, builder, heap, { signal, report }) {
  * @param {import("./graphs.js").Asked} asked
  */
 export async function fetchModel(weights, where, proxy, py, tell, asked) {
-  const hash = /** @type {any} */ (proxy.hash).copy(); // parts of a pipeline are read when the builder is gone
+  // Parts of a pipeline are read when the builder is gone.
+  const hash = /** @type {any} */ (proxy.hash).copy();
   const store = new weights.WeightStore({ createHash: async () => hash() });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
   const source = sourceOf(where, { base, models: base });

@@ -1,4 +1,4 @@
-// draw.js: the draw page: a prompt becomes a picture step by step, out of nothing or out of another.
+// draw.js: the draw page: a prompt becomes a picture, step by step, of nothing or of another one.
 
 import { byId, duration, offerUndo, pick, save, size, turns, work } from "../shared/page.js";
 import * as device from "../shared/device.js";

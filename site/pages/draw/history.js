@@ -58,9 +58,11 @@ async function drop(at) {
 /** Keeps a picture. @param {Blob} file @param {Record<string, any>} settings
  *  @returns {Promise<Drawing>} */
 export async function keep(file, settings) {
-  const drawing = { at: Math.max(Date.now(), ...[...rows.keys()].map((at) => at + 1)), file, settings };
+  const at = Math.max(Date.now(), ...[...rows.keys()].map((before) => before + 1));
+  const drawing = { at, file, settings };
   show(drawing);
-  for (const at of [...rows.keys()].sort((a, b) => a - b).slice(0, -MOST)) await drop(at);
+  const oldest = [...rows.keys()].sort((a, b) => a - b).slice(0, -MOST);
+  for (const before of oldest) await drop(before);
   try {
     await (await cache())?.put(place(drawing.at), new Response(file));
   } catch {
