@@ -228,15 +228,8 @@ async def load_async(
 
 async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | None = None) -> Model:
     """A model from the files that a page's Builder was given. Raises what `load` raises."""
-    if "model_index.json" in builder.files:
-        from rushlight.models.diffusion.streamed import pipeline_of
-
-        return await pipeline_of(builder, dtype)
-    if any(name.endswith(DRAWS) for name in builder.tensors):
-        from rushlight.models.diffusion.streamed import single_pipeline
-
-        return single_pipeline(builder, dtype)
-    if builder.graphs:
+    piped = "model_index.json" in builder.files
+    if builder.graphs and not piped:
         from rushlight.models.onnx.streamed import from_streams
 
         model: Model = await from_streams(
@@ -245,6 +238,10 @@ async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | No
         return model
     if isinstance(dtype, Mapping):
         raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
+    if piped or any(name.endswith(DRAWS) for name in builder.tensors):
+        from rushlight.models.diffusion.streamed import pipeline_of, single_pipeline
+
+        return await pipeline_of(builder, dtype) if piped else single_pipeline(builder, dtype)
     return from_parts(*builder.parts(), device=builder.device, dtype=dtype)
 
 

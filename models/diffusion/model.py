@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -210,6 +210,11 @@ class DiffusionModel(Model):
     def reference(self, pixels: Any) -> Any:
         """A picture to draw after, (height, width, 3) in bytes, in the size that is looked at."""
         return pixels
+
+    def size_after(self, references: Sequence[Any]) -> tuple[int, int]:
+        """(height, width) of a picture that is drawn after others and whose call says none."""
+        height, width = references[0].shape[:2]
+        return height, width
 
     def referred(self, request: Request) -> dict[str, Tensor]:
         """What the denoiser is told of the pictures to draw after: conditions of both sides."""

@@ -21,7 +21,7 @@ from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
 from rushlight.models.tasks.record import Run
 
-_WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
+_WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "processor", "feature_extractor", "image_processor")
 # Parts that each step needs: they are in memory together.
 _TOGETHER = ("unet", "transformer", "controlnet", PREVIEW)
 

@@ -62,6 +62,8 @@ PIPELINES: dict[str, str] = {
     "FluxPipeline": _FLUX,
     "PixArtAlphaPipeline": "pipelines.pixart:PixArtAlpha",
     "PixArtSigmaPipeline": "pipelines.pixart:PixArtSigma",
+    "QwenImageEditPipeline": "pipelines.qwen_image_edit:QwenImageEdit",
+    "QwenImageEditPlusPipeline": "pipelines.qwen_image_edit:QwenImageEditPlus",
     "QwenImagePipeline": "pipelines.qwen_image:QwenImage",
     "SanaPipeline": "pipelines.sana:Sana",
     "StableDiffusion3Img2ImgPipeline": _SD3,

@@ -157,7 +157,7 @@ def request_of(
         texts, pictures = _times(texts, most), _times(pictures, most)
     negatives = options["negative_prompt"]
     negatives = None if negatives is None else _times(as_list(negatives), len(texts))
-    height, width = _size(model, options, pictures or references)
+    height, width = _size(model, options, pictures, references)
     steps = _either(options, "num_inference_steps", "steps")
     guidance = _either(options, "guidance_scale", "guidance")
     request = Request(
@@ -222,7 +222,10 @@ def _times(values: list[Any], count: int) -> list[Any]:
 
 
 def _size(
-    model: DiffusionModel, options: Mapping[str, Any], pictures: Sequence[Pixels]
+    model: DiffusionModel,
+    options: Mapping[str, Any],
+    pictures: Sequence[Pixels],
+    references: Sequence[Pixels],
 ) -> tuple[int, int]:
     """(height, width) of the pictures: as asked for, or the image's, or the model's."""
     width, height = options.get("width"), options.get("height")
@@ -234,8 +237,8 @@ def _size(
             raise ValueError(f"size is {brief(options['size'])}; it must be like 512 or 768x512")
         width, height = int(sides[0]), int(sides[-1])
     step = model.multiple
-    if pictures:
-        tall, wide = pictures[0].shape[:2]
+    if pictures or references:
+        tall, wide = pictures[0].shape[:2] if pictures else model.size_after(references)
         defaults = max(tall // step, 1) * step, max(wide // step, 1) * step
     else:
         defaults = model.default_size()

@@ -112,7 +112,8 @@ class _Arrival(Readback[tuple[int, int, Tensors | None]]):
     ) -> None:
         import js  # type: ignore[import-not-found, unused-ignore]
 
-        self._work, self._task = work, None
+        self._work = work
+        self._task: asyncio.Task[Tensors] | None = None
         self._came = (0, sum(source.size for source in sources))
         self._control = js.AbortController.new()
         for source in sources:
@@ -124,7 +125,7 @@ class _Arrival(Readback[tuple[int, int, Tensors | None]]):
     async def later(self) -> tuple[int, int, Tensors | None]:
         """What has come after a short while."""
         if self._task is None:
-            self._task: asyncio.Task[Tensors] | None = asyncio.ensure_future(self._work(self._tell))
+            self._task = asyncio.ensure_future(self._work(self._tell))
         await asyncio.wait({self._task}, timeout=_LOOK)
         tensors = self._task.result() if self._task.done() else None
         return *self._came, tensors
@@ -156,8 +157,8 @@ async def pipeline_of(builder: Any, dtype: str | DType | None = None) -> Diffusi
     weights: dict[str, list[tuple[Any, Table]]] = {}
     for part in (*parts_of(index), PREVIEW):
         for path in sorted(p for p in builder.graphs if p.startswith(f"{part}/")):
-            source = await open_remote(builder.graphs[path], path)
-            weights.setdefault(part, []).append((source, await read_table_async(source)))
+            file = await open_remote(builder.graphs[path], path)
+            weights.setdefault(part, []).append((file, await read_table_async(file)))
     wanted = None if dtype is None else as_dtype(dtype)
     source = Streamed(builder.files, weights, builder.device)
     model: DiffusionModel = kind(Parts(source, builder.device, wanted))

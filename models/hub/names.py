@@ -188,8 +188,8 @@ def resolve(
     if HUB_ID.fullmatch(text):
         from rushlight.core.io.hub.hf import fetch_repository
 
-        repository, _, revision = text.partition("@")
-        revision = revision or None
+        repository, _, named = text.partition("@")
+        revision = named or None
         return fetch_repository(repository, revision, progress, onnx, only_onnx, pipeline_files)
     raise _unknown(text)
 

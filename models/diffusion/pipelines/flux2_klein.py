@@ -11,13 +11,17 @@ import numpy as np
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.model import Conditions, Request, captured_decode, dtype_of
-from rushlight.models.diffusion.pipelines.flow import FlowModel, begin
+from rushlight.models.diffusion.pipelines.flow import (
+    FlowModel,
+    begin,
+    conditions_of,
+    maps_of,
+)
 from rushlight.models.diffusion.text.language import as_chat, rows_of
 from rushlight.models.image.resize import resize
 from rushlight.models.schedulers import Scheduler
 
 LONGEST = 512  # tokens of a prompt
-_REFERENCE = "reference {}"  # the latents of a picture to draw after, among the conditions
 _STEP = 10  # between the places of pictures on the first axis
 _AREA, _LEAST, _RATIO = 1 << 20, 64, 8  # of such a picture: most pixels, least side, most of sides
 # Lines of the shift by tokens, (slope, offset): of 10 steps and of 200.
@@ -70,9 +74,7 @@ class Flux2Klein(FlowModel):
         """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         states = self.cast(conditions["encoder_hidden_states"])
         words, (height, width) = states.shape[1], latents.shape[2:]
-        maps = [latents]
-        while (name := _REFERENCE.format(len(maps))) in conditions:
-            maps.append(conditions[name])
+        maps = maps_of(latents, conditions)
         sizes = [tuple(map_.shape[2:]) for map_ in maps]
         angles = self.once((words, *sizes), lambda: self._angles(words, sizes))
         rows = [self.cast(map_.flatten(2).transpose(1, 2)) for map_ in maps]
@@ -119,12 +121,11 @@ class Flux2Klein(FlowModel):
 
     def referred(self, request: Request) -> dict[str, Tensor]:
         """The latents of the pictures to draw after, (pictures, channels, height, width) each."""
-        count, told = len(request.prompts), {}
-        for number, picture in enumerate(request.references, 1):
+        maps = []
+        for picture in request.references:
             shares = np.asarray(picture, np.float32).transpose(2, 0, 1)[None] / 127.5 - 1
-            latents = self.encode(self.tensor_of(shares), self.tensor_of(0.0))
-            told[_REFERENCE.format(number)] = cat([latents] * count, 0)
-        return told
+            maps.append(self.encode(self.tensor_of(shares), self.tensor_of(0.0)))
+        return conditions_of(maps, len(request.prompts))
 
     def decode(self, latents: Tensor) -> Tensor:
         """Pixels (batch, 3, height, width) from -1 to 1 of latents."""

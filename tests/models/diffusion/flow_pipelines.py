@@ -263,6 +263,14 @@ ROWS: dict[str, dict[str, Any]] = {
             "negative_prompt": "a dim cat",
         },
     },
+    "qwen-edit": {
+        "class": "QwenImageEditPlusPipeline",
+        "processor": {
+            "image_processor_type": "Qwen2VLImageProcessor",
+            "min_pixels": 784,
+            "max_pixels": 3136,
+        },
+    },
     "flux2-klein": {
         "class": "Flux2KleinPipeline",
         "transformer": {
@@ -288,8 +296,11 @@ ROWS: dict[str, dict[str, Any]] = {
         "options": {"num_inference_steps": 3, "guidance_scale": 2.0, "max_sequence_length": 24},
     },
 }
+_EDIT = {k: v for k, v in ROWS["qwen-image"].items() if k != "class"}
+ROWS["qwen-edit"] |= {**_EDIT, "transformer": {**_EDIT["transformer"], "zero_cond_t": True}}
+AREA = 64 * 64  # pixels of pictures to draw after, in the row "qwen-edit"
 LAYERS = (1, 2, 3)  # of FLUX.2 klein's text encoder
-EDITING = ("flux2-klein",)  # rows that are drawn after pictures, too
+EDITING = ("flux2-klein", "qwen-edit")  # rows that are drawn after pictures, too, or alone
 
 
 def references() -> list[Any]:
@@ -319,10 +330,14 @@ def write_words(folder: Path, kind: str) -> None:
     words = ["<pad>", "</s>", "<bos>", "<unk>"]
     words += "a bad candle on the table dim cat user assistant think system image : ,".split()
     named = [*words, *(f"w{i}" for i in range(len(words), 60))]
+    marks = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
+    special_words = dict(enumerate(words[:4]))
+    if kind == "qwen2_5_vl":
+        special_words |= dict(enumerate(marks, 60))
     added = [
         {"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": True}
-        for i, text in enumerate(words[:4])
+        for i, text in special_words.items()
     ]  # fmt: skip
     special = ends.get(kind)
     processor = None
@@ -389,6 +404,11 @@ def write_pipeline(folder: Path, name: str, shapes: Mapping[str, Mapping[str, An
         elif part in ("transformer", "vae"):
             index[part] = ["diffusers", config["_class_name"]]
             tiny.write_part(folder / part, config, shapes[part])
+    if "processor" in row:
+        index["processor"] = ["transformers", "Qwen2VLProcessor"]
+        (folder / "processor").mkdir(exist_ok=True)
+        file = folder / "processor" / "preprocessor_config.json"
+        file.write_text(json.dumps(row["processor"]))
     index["scheduler"] = ["diffusers", row["scheduler"]["_class_name"]]
     (folder / "scheduler").mkdir(exist_ok=True)
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(row["scheduler"]))

@@ -21,6 +21,7 @@ from rushlight.models.diffusion.loading import load_pipeline
 from rushlight.models.diffusion.loop import sample
 from rushlight.models.diffusion.model import Request
 from rushlight.models.diffusion.pipelines.flux2_klein import Flux2Klein
+from rushlight.models.diffusion.pipelines.qwen_image_edit import QwenImageEditPlus
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.diffusion.single_file.names import vae_names
 
@@ -55,6 +56,8 @@ def picture(name: str, place: Path, device: str, references: bool = False) -> An
     model = load_pipeline(folder_of(name, place), device)
     if isinstance(model, Flux2Klein):
         model.layers = table.LAYERS
+    if isinstance(model, QwenImageEditPlus):
+        model.read_area = model.drawn_area = table.AREA
     options = table.ROWS[name]["options"]
     negative = options.get("negative_prompt")
     request = Request(
@@ -85,7 +88,7 @@ def far(drawn: Any, name: str, key: str = "picture") -> int:
     return int(np.abs(drawn[::2].astype(int) - wanted).max())
 
 
-@pytest.mark.parametrize("name", table.ROWS)
+@pytest.mark.parametrize("name", [name for name in table.ROWS if "picture" in GOLDENS[name]])
 def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
     assert far(picture(name, tmp_path, "cpu"), name) <= 2
 
@@ -93,12 +96,13 @@ def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", table.EDITING)
 def test_pictures_after_others_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
     edited = picture(name, tmp_path, "cpu", references=True)
-    assert far(edited, name, "edited") <= 2 and far(edited, name) > 2
+    assert far(edited, name, "edited") <= 2
+    if name != "flux2-klein":
+        return
+    assert far(edited, name) > 2, "it does something"
     model = load_pipeline(tmp_path)
     pipe = rl.pipeline("text-to-image", model, steps=1)
-    with pytest.raises(
-        ValueError, match="a picture has 32 x 32 pixels; each side must be at"
-    ):
+    with pytest.raises(ValueError, match="a picture has 32 x 32 pixels; each side must be at"):
         pipe("a candle", reference_images=table.tiny.picture())
     with pytest.raises(ValueError, match="9 pictures; a Flux2KleinPipeline looks at 4"):
         pipe("a candle", reference_images=[table.references()[0]] * 9)
