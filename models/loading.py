@@ -37,6 +37,8 @@ Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | Non
 
 # Families whose inputs are numbers, which have a dtype of their own.
 _SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision|voices)\.")
+# What ends the name of a tensor of pipelines in a single file.
+DRAWS = "model.diffusion_model.input_blocks.0.0.weight"
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
@@ -58,8 +60,8 @@ def load(
     file of RWKV is a model by itself; the last has its vocabulary beside it. A .cfg of darknet, or
     its http(s) address, has its .weights beside it. Of CTranslate2's folders those with a Whisper
     are read. A folder of ONNX files, as transformers.js has them, is read where it has no other
-    weights of a family here, or with format="onnx"; so is one of its .onnx files. A folder of
-    diffusers, with model_index.json, is a pipeline that draws.
+    weights of a family here, or with format="onnx"; so is one of its .onnx files. A folder or a hub
+    id of diffusers, with model_index.json, is a pipeline that draws.
     dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
     file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
     what `rl.adapters.load_adapter` puts on the model; of MMS's folder also a language, such as fra.
@@ -70,7 +72,9 @@ def load(
 
     `path_or_name` is one of these; `device` is where the weights are.
     """
+    from rushlight.core.io.weights.source import is_address
     from rushlight.models.diffusion.loading import of_diffusion
+    from rushlight.models.hub.names import resolve
     from rushlight.models.onnx.loading import of_onnx
 
     if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
@@ -79,6 +83,10 @@ def load(
     if model is None:
         if isinstance(dtype, Mapping):
             raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
+        if not is_address(path_or_name):
+            path_or_name = resolve(str(path_or_name), progress=progress)
+            if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
+                return drawing
         parts = _parts(path_or_name, progress)
         parts = parts if mmproj is None else _with_projector(parts, str(mmproj))
         model = from_parts(*parts, device=device, dtype=dtype)
@@ -229,7 +237,8 @@ async def load_async(
 
 async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | None = None) -> Model:
     """A model from the files that a page's Builder was given. Raises what `load` raises."""
-    if builder.graphs:
+    piped = "model_index.json" in builder.files
+    if builder.graphs and not piped:
         from rushlight.models.onnx.streamed import from_streams
 
         model: Model = await from_streams(
@@ -238,6 +247,10 @@ async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | No
         return model
     if isinstance(dtype, Mapping):
         raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
+    if piped or any(name.endswith(DRAWS) for name in builder.tensors):
+        from rushlight.models.diffusion.streamed import pipeline_of, single_pipeline
+
+        return await pipeline_of(builder, dtype) if piped else single_pipeline(builder, dtype)
     return from_parts(*builder.parts(), device=builder.device, dtype=dtype)
 
 

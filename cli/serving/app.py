@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from rushlight.cli.serving import making, measuring, talking, telling
+from rushlight.cli.serving import drawing, making, measuring, talking, telling
 from rushlight.cli.serving.engine import as_api_error
 from rushlight.cli.serving.gate import Gate
 from rushlight.cli.serving.held import Leases
@@ -56,7 +56,8 @@ POSTS: dict[str, Handler] = {
     "/v1/audio/transcriptions": measuring.transcriptions,
     "/v1/audio/translations": measuring.translations,
     "/v1/audio/speech": making.speech,
-    "/v1/images/generations": making.pictures,
+    "/v1/images/generations": drawing.generations,
+    "/v1/images/edits": drawing.edits,
     "/api/chat": talking.ollama_chat,
     "/api/generate": talking.ollama_generate,
     "/api/embed": measuring.ollama_embed,

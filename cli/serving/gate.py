@@ -19,7 +19,7 @@ from rushlight.models.serving.errors import ApiError
 LOOPBACK = ("localhost", "127.0.0.1", "::1")
 _OPEN = ("/health", "/v1/health", "/chat.js", "/chat.css")  # asked without a key
 _FORMS = "multipart/form-data"
-_WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations")
+_WITH_FILES = ("/v1/audio/transcriptions", "/v1/audio/translations", "/v1/images/edits")
 _METHODS = "GET, POST, OPTIONS"
 # What a browser asks before it sends a page's request, and the answer; "" is what it asked for.
 _ALSO = {"headers": "", "private-network": "true"}

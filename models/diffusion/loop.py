@@ -18,6 +18,7 @@ from rushlight.core.ops.random import randn
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.files import PREVIEW
 from rushlight.models.diffusion.model import Conditions, DiffusionModel, Request
 from rushlight.models.schedulers import Scheduler
 from rushlight.models.tasks.record import Progress, Run
@@ -71,9 +72,19 @@ def sample(model: DiffusionModel, request: Request) -> Run:
         Generator("cpu").manual_seed(request.seed + n) for n in range(len(request.prompts))
     ]
     total = len(times) - first
+    if request.images or request.references:
+        yield from model.parts.bring("vae")
     with no_grad():
         start = _begin(model, scheduler, request, generators, times, first)
-        conditions = model.conditions(request)
+        referred = model.referred(request)
+    yield from model.parts.bring(*model.encoders)
+    with no_grad():
+        conditions = model.controlled(request, model.conditions(request))
+        for side in (conditions.positive, conditions.negative):
+            if side is not None:
+                side.update(referred)
+    seeing = (PREVIEW,) if request.previews and model.parts.has(PREVIEW) else ()
+    yield from model.parts.bring(*model.denoisers, *seeing)
     passed = _passed(scheduler, request, generators)
     latents = start.latents
     for place in range(first, len(times)):
@@ -94,6 +105,7 @@ def sample(model: DiffusionModel, request: Request) -> Run:
     with no_grad():
         finite = latents.isfinite().all().to(dtype=float32)
     _check_finite((yield finite.readback()), "latents", model.denoiser)
+    yield from model.parts.bring("vae")
     with no_grad():
         decoded = _decoded(model, request, latents).to(dtype=float32)
     values = np.asarray((yield decoded.readback()), np.float32)
@@ -239,7 +251,10 @@ def _decoded(model: DiffusionModel, request: Request, latents: Tensor) -> Tensor
 
 
 def _small(model: DiffusionModel, latents: Tensor) -> Tensor:
-    """Pixels (batch, 3, h, w) from -1 to 1 of the latents' size, by their colors."""
+    """Pixels (batch, 3, h, w) from -1 to 1: by TAESD, or of the latents' size by their colors."""
+    if model.parts.has(PREVIEW):
+        shown: Tensor = model.decode_by(PREVIEW, latents)
+        return shown.to(dtype=float32)
     if latents.shape[1] == len(_COLORS):
         colors = tensor(np.array(_COLORS, np.float32), device=latents.device)
         return (latents.to(dtype=float32).movedim(1, -1) @ colors).movedim(-1, 1)

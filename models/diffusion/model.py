@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from rushlight.core.basis.dtype import DType, float32
 from rushlight.core.jit.function import jit
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.files import PREVIEW, parts_of
 from rushlight.models.diffusion.lora import Lora, LoraReport, merged, read_lora
 from rushlight.models.diffusion.parts import Parts
 from rushlight.models.model import Model
@@ -27,7 +28,9 @@ class Request:
 
     prompts, negatives: a text for each picture, those of a prompt's several pictures in a row.
     images: pixels (height, width, 3) in bytes, masks: (height, width) shares to be painted anew,
-    or none. strength: the share of the steps that an image goes through.
+    or none. strength: the share of the steps that an image goes through. controls: pixels of what
+    a ControlNet follows, one for each picture. references: pixels of the pictures, each in its own
+    size, that all are drawn after.
     """
 
     prompts: list[str]
@@ -47,6 +50,9 @@ class Request:
     masks: list[Any] = field(default_factory=list)
     previews: bool = False
     latents: Any = None
+    controls: list[Any] = field(default_factory=list)
+    control_scale: float = 1.0
+    references: list[Any] = field(default_factory=list)
 
 
 @dataclass
@@ -73,6 +79,7 @@ class DiffusionModel(Model):
 
     needs: the parts without which there is no picture. denoiser: the part that `predict` runs.
     multiple: sizes must be multiples of it. defaults: of options that a call leaves out.
+    most_references: how many pictures it looks at while it draws another.
     """
 
     tasks = ("text-to-image", "image-to-image", "inpainting")
@@ -80,6 +87,7 @@ class DiffusionModel(Model):
     denoiser = "unet"
     multiple = 8
     defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 7.5}
+    most_references = 0
 
     def __init__(self, parts: Parts) -> None:
         self.parts = parts
@@ -124,6 +132,16 @@ class DiffusionModel(Model):
             self._changed(called)
             del self.loras[called]
 
+    def load_preview(self, name: str | os.PathLike[str]) -> None:
+        """Make previews by a small decoder (TAESD), a folder of diffusers or a hub id.
+
+        `name` is one of AutoencoderTiny. LoadError for another class, FetchError for a failed
+        download. A folder `taesd` in the pipeline's is taken by itself.
+        """
+        from rushlight.models.hub.names import resolve
+
+        self.parts.add(PREVIEW, resolve(name))
+
     def _lora(self, name: str) -> Lora:
         if name not in self.loras:
             raise ValueError(
@@ -153,6 +171,11 @@ class DiffusionModel(Model):
         """None: the parts have them, and are loaded when they are used."""
         return iter(())
 
+    @property
+    def encoders(self) -> list[str]:
+        """The names of the text encoders."""
+        return [p for p in parts_of(self.config.values) if p.startswith("text_encoder")]
+
     # --- what a class of pipelines overrides -----------------------------------------------------
 
     def default_size(self) -> tuple[int, int]:
@@ -174,6 +197,28 @@ class DiffusionModel(Model):
     def conditions(self, request: Request) -> Conditions:
         """What the denoiser is told of the prompts."""
         raise NotImplementedError
+
+    @property
+    def denoisers(self) -> tuple[str, ...]:
+        """The parts that each step needs, which are in memory together."""
+        return (self.denoiser,)
+
+    def controlled(self, request: Request, conditions: Conditions) -> Conditions:
+        """The conditions with what a ControlNet follows, in pipelines that can have one."""
+        return conditions
+
+    def reference(self, pixels: Any) -> Any:
+        """A picture to draw after, (height, width, 3) in bytes, in the size that is looked at."""
+        return pixels
+
+    def size_after(self, references: Sequence[Any]) -> tuple[int, int]:
+        """(height, width) of a picture that is drawn after others and whose call says none."""
+        height, width = references[0].shape[:2]
+        return height, width
+
+    def referred(self, request: Request) -> dict[str, Tensor]:
+        """What the denoiser is told of the pictures to draw after: conditions of both sides."""
+        return {}
 
     def latent_shape(self, request: Request) -> tuple[int, ...]:
         """(channels, height, width) of one picture's latents."""
@@ -218,6 +263,10 @@ class DiffusionModel(Model):
         shift, scale = vae.config.shift_factor or 0.0, vae.config.scaling_factor
         latents: Tensor = (drawn - shift).to(dtype=float32) * scale
         return latents
+
+    def decode_by(self, part: str, latents: Tensor) -> Tensor:
+        """Pixels (batch, 3, height, width) from -1 to 1 of latents, by another decoder."""
+        return self._unscaled(self.parts.get(part), latents)
 
     # --- helpers ----------------------------------------------------------------------------------
 

@@ -16,11 +16,14 @@ from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import Tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models import schedulers
+from rushlight.models.diffusion.files import INDEX, PREVIEW
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
+from rushlight.models.tasks.record import Run
 
-INDEX = "model_index.json"
-_WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "feature_extractor", "image_processor")
+_WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "processor", "feature_extractor", "image_processor")
+# Parts that each step needs: they are in memory together.
+_TOGETHER = ("unet", "transformer", "controlnet", PREVIEW)
 
 Tensors = dict[str, Tensor]
 
@@ -43,6 +46,8 @@ class Folder:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.index = small_json(SmallFiles(folder), INDEX)
+        if (folder / PREVIEW / "config.json").is_file():
+            self.index.setdefault(PREVIEW, ["diffusers", "AutoencoderTiny"])
 
     def files(self, part: str) -> Mapping[str, bytes]:
         """The small files of a part; LoadError where its folder is missing."""
@@ -62,6 +67,23 @@ class Folder:
         except FileNotFoundError as error:
             raise LoadError(f"{self.folder}: the part {part} has no weights: {error}") from None
         return tensors
+
+
+class _With:
+    """A source, and one part of another folder."""
+
+    def __init__(self, source: Source, part: str, folder: Path, kind: str) -> None:
+        self._source, self._part, self._folder = source, part, folder
+        self.index = {**source.index, part: ["diffusers", kind]}
+
+    def files(self, part: str) -> Mapping[str, bytes]:
+        """The small files of a part."""
+        return SmallFiles(self._folder) if part == self._part else self._source.files(part)
+
+    def tensors(self, part: str) -> Tensors:
+        """The weights of a part."""
+        own = part == self._part
+        return load_weights(self._folder)[0] if own else self._source.tensors(part)
 
 
 class Parts:
@@ -113,10 +135,36 @@ class Parts:
         if part in self._modules:
             return self._modules[part]
         if self.keep == "one":
-            self.release()
+            self._make_room(part)
         kind = part_class(self.class_name(part), part)
         self._modules[part] = module = self._loaded(kind, part)
         return module
+
+    def bring(self, *names: str) -> Run:
+        """Have the weights of parts come from a source that streams them; others are read by `get`.
+
+        With keep="one" the parts in memory are released before.
+        """
+        bring = getattr(self.source, "bring", None)
+        for name in names:
+            if bring is None or name in self._modules or self.source.holds(name):  # type: ignore[attr-defined]
+                continue
+            if self.keep == "one":
+                self._make_room(name)
+            yield from bring(name)
+
+    def _make_room(self, part: str) -> None:
+        """Release the parts in memory but for those that are needed together with a part."""
+        kept = _TOGETHER if part in _TOGETHER else ()
+        for name in [name for name in self._modules if name not in kept]:
+            self.release(name)
+
+    def add(self, part: str, folder: Path) -> None:
+        """Take a part of a folder of its own; LoadError for a class that is not supported."""
+        config = small_json(SmallFiles(folder), "config.json")
+        part_class(str(config.get("_class_name")), f"{folder}: {part}")
+        self.release(part)
+        self.source = _With(self.source, part, folder, str(config["_class_name"]))
 
     def release(self, part: str | None = None) -> None:
         """Give up the memory of a part, or of all."""
@@ -124,6 +172,7 @@ class Parts:
         for name in names:
             self._modules.pop(name, None)
         gc.collect()  # modules and captured steps refer to each other
+        self.device.backend.trim()
 
     def _loaded(self, kind: Any, part: str) -> nn.Module:
         tensors = self.source.tensors(part)

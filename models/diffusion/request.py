@@ -54,7 +54,21 @@ SIZES = (
     Option("height", "int", None, "Rows of pixels; the model's own by default.", least=8),
     Option("size", "text", None, "width x height in short, such as 512 or 768x512."),
 )
-CHANGES = (Option("strength", "float", None, "How much of the image is drawn anew, up to 1."),)
+FOLLOWED = (
+    Option("control_image", "image", None, "What a ControlNet follows: lines, depths, a pose."),
+    Option(
+        "controlnet_conditioning_scale", "float", 1.0, "How much of it the ControlNet asks for."
+    ),
+)
+REFERENCES = (
+    Option(
+        "reference_images", "images", None, "Pictures to draw after, of models that look at some."
+    ),
+)
+CHANGES = (
+    *FOLLOWED,
+    Option("strength", "float", None, "How much of the image is drawn anew, up to 1."),
+)
 
 
 class Picture(Fields):
@@ -123,6 +137,17 @@ def request_of(
     if len(texts) * count > _MOST:
         raise ValueError(f"{len(texts) * count} pictures at a time; at most {_MOST}")
     single = isinstance(prompts, str) and count == 1
+    given = options.get("reference_images")
+    references = [] if given is None else load_all(given)
+    edits = model.most_references and masks is None and options.get("strength") is None
+    if images is not None and edits:
+        references, images = load_all(images), None
+    if len(references) > model.most_references:
+        raise ValueError(
+            f"reference_images: {len(references)} pictures; a {model.config.model_type} looks at "
+            f"{model.most_references or 'none'}"
+        )
+    references = [model.reference(picture) for picture in references]
     pictures = [] if images is None else load_all(images)
     if images is not None:
         single = single and not isinstance(images, list | tuple)
@@ -132,7 +157,7 @@ def request_of(
         texts, pictures = _times(texts, most), _times(pictures, most)
     negatives = options["negative_prompt"]
     negatives = None if negatives is None else _times(as_list(negatives), len(texts))
-    height, width = _size(model, options, pictures)
+    height, width = _size(model, options, pictures, references)
     steps = _either(options, "num_inference_steps", "steps")
     guidance = _either(options, "guidance_scale", "guidance")
     request = Request(
@@ -149,7 +174,14 @@ def request_of(
         max_sequence_length=options["max_sequence_length"],
         scheduler=None if options["scheduler"] is None else SCHEDULERS[options["scheduler"]],
         previews=options["previews"],
+        references=references,
     )
+    if options.get("control_image") is not None:
+        if not model.parts.has("controlnet"):
+            raise ValueError("control_image: there is no ControlNet; load one by load_controlnet")
+        [control] = load_all(options["control_image"])
+        request.controls = [_sized(control, width, height)] * len(request.prompts)
+        request.control_scale = float(options["controlnet_conditioning_scale"])
     _check(request)
     if pictures:
         strength = options.get("strength")
@@ -171,6 +203,7 @@ def _check(request: Request) -> None:
         ("guidance_scale", request.guidance, 0.0, 1000.0),
         ("eta", request.eta, 0.0, 1.0),
         ("guidance_rescale", request.guidance_rescale, 0.0, 1.0),
+        ("controlnet_conditioning_scale", request.control_scale, 0.0, 10.0),
     ):
         if not low <= value <= high:
             raise ValueError(f"{name} is {value}; it must be {low:g} to {high:g}")
@@ -189,7 +222,10 @@ def _times(values: list[Any], count: int) -> list[Any]:
 
 
 def _size(
-    model: DiffusionModel, options: Mapping[str, Any], pictures: Sequence[Pixels]
+    model: DiffusionModel,
+    options: Mapping[str, Any],
+    pictures: Sequence[Pixels],
+    references: Sequence[Pixels],
 ) -> tuple[int, int]:
     """(height, width) of the pictures: as asked for, or the image's, or the model's."""
     width, height = options.get("width"), options.get("height")
@@ -201,8 +237,8 @@ def _size(
             raise ValueError(f"size is {brief(options['size'])}; it must be like 512 or 768x512")
         width, height = int(sides[0]), int(sides[-1])
     step = model.multiple
-    if pictures:
-        tall, wide = pictures[0].shape[:2]
+    if pictures or references:
+        tall, wide = pictures[0].shape[:2] if pictures else model.size_after(references)
         defaults = max(tall // step, 1) * step, max(wide // step, 1) * step
     else:
         defaults = model.default_size()

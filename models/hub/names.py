@@ -22,6 +22,7 @@ from rushlight.core.basis.errors import RushlightError, nearest
 from rushlight.core.io.hub.fetch import FetchError, Progress, cache_dir, wheel_members
 from rushlight.core.io.hub.fetch.http import alone_in, check, is_there
 from rushlight.core.io.hub.hf import Select
+from rushlight.models.diffusion.files import pipeline_files
 
 log = logging.getLogger("rushlight")
 
@@ -187,8 +188,9 @@ def resolve(
     if HUB_ID.fullmatch(text):
         from rushlight.core.io.hub.hf import fetch_repository
 
-        repository, _, revision = text.partition("@")
-        return fetch_repository(repository, revision or None, progress, onnx, only_onnx)
+        repository, _, named = text.partition("@")
+        revision = named or None
+        return fetch_repository(repository, revision, progress, onnx, only_onnx, pipeline_files)
     raise _unknown(text)
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +48,41 @@ class Pipeline:
             options = {**options, "previews": True}
         result = self.run(given, options, part=preview, progress=progress)
         return result.text if self.task.output == "text" else result
+
+    async def call_async(
+        self,
+        given: Any,
+        *,
+        progress: Tell | None = None,
+        preview: Callable[[Any], object] | None = None,
+        **options: Any,
+    ) -> Any:
+        """The task's result for an input, as a call gives it, without blocking: in a tab, say.
+
+        Arguments and errors are those of a call. The event loop goes on between two steps, where a
+        run that is cancelled ends.
+        """
+        if preview is not None:
+            options = {**options, "previews": True}
+        with closing(self.begin(given, options, watched=True)) as steps:
+            sent = None
+            while True:
+                try:
+                    item = steps.send(sent)
+                except StopIteration as finished:
+                    result = finished.value
+                    return result.text if self.task.output == "text" else result
+                sent = None
+                if isinstance(item, Readback):
+                    sent = await item
+                    continue
+                if isinstance(item, Progress):
+                    await self.model.device.synchronize_async()
+                    if progress is not None:
+                        progress(item.done, item.total)
+                elif preview is not None:
+                    preview(item)
+                await asyncio.sleep(0)
 
     def stream(self, given: Any, **options: Any) -> Iterator[Any]:
         """The text of the result, piece by piece; ValueError if the task does not stream.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from rushlight.models.diffusion.request import OPTIONS, SIZES, drawing
+from rushlight.models.diffusion.request import FOLLOWED, OPTIONS, REFERENCES, SIZES, drawing
 from rushlight.models.tasks.record import Input, Run, Task
 
 
@@ -23,5 +23,5 @@ TASK = Task(
     input=Input("prompt", "texts", "The prompt."),
     output="value",
     run=run,
-    options=(*OPTIONS, *SIZES),
+    options=(*REFERENCES, *FOLLOWED, *OPTIONS, *SIZES),
 )

@@ -34,6 +34,8 @@ from rushlight.core.io.hub.fetch.http import alone_in
 from rushlight.core.io.weights.gguf import gguf_in, read_gguf
 from rushlight.core.io.weights.shards import split_parts, weights_in
 from rushlight.core.io.weights.source import open_source
+from rushlight.models.diffusion.files import INDEX, pipeline_files
+from rushlight.models.diffusion.model import DiffusionModel
 from rushlight.models.families import families, family_of
 from rushlight.models.onnx.ocr import roles_of
 from rushlight.site.builder import pages, wheel
@@ -308,6 +310,10 @@ def _relink(script: Path) -> None:
 
 def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
     """Copy the files of a model that the tab needs, and write a manifest; returns the bytes."""
+    if (folder / INDEX).is_file():
+        paths = [p.relative_to(folder).as_posix() for p in sorted(folder.rglob("*"))]
+        inner_files = pipeline_files(paths, json.loads((folder / INDEX).read_text("utf-8")))
+        return _copied(dest, name, folder, (), [folder / p for p in inner_files], split_mb)
     gguf = gguf_in(folder)
     checkpoint_files = sorted(folder.glob("model*.safetensors")) or sorted(
         folder.glob("pytorch_model*.bin")
@@ -348,8 +354,20 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
         ),
     ]
     small = [folder / n for n in dict.fromkeys(names) if not gguf and (folder / n).is_file()]
+    return _copied(dest, name, folder, [*small, *pieces], weights, split_mb)
+
+
+def _copied(
+    dest: Path,
+    name: str,
+    folder: Path,
+    others: Sequence[Path],
+    weights: Sequence[Path],
+    split_mb: int | None,
+) -> int:
+    """Copy files of a model, weights in parts where asked for, with a manifest; the bytes."""
     files: list[dict[str, Any]] = []
-    for path in [*small, *pieces, *weights]:
+    for path in [*others, *weights]:
         inner = path.relative_to(folder).as_posix()
         row: dict[str, Any] = _row(folder, path)
         (dest / inner).parent.mkdir(parents=True, exist_ok=True)
@@ -364,6 +382,8 @@ def _model(dest: Path, name: str, folder: Path, split_mb: int | None) -> int:
 
 def _tasks(folder: Path) -> list[str]:
     """The tasks of the model's family. A page offers the models that support its task."""
+    if (folder / INDEX).is_file():
+        return list(DiffusionModel.tasks)
     if _graphs(folder):
         return ["ocr"]
     if gguf := gguf_in(folder):

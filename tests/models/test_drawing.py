@@ -13,6 +13,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.models.diffusion import loop
+from rushlight.models.diffusion.unet.controlnet import ControlNetModel
 from rushlight.models.diffusion.unet.unet_2d_condition import UNet2DConditionModel
 from rushlight.models.diffusion.vae.autoencoder_kl import AutoencoderKL
 from rushlight.models.diffusion.vae.autoencoder_tiny import AutoencoderTiny
@@ -124,6 +125,25 @@ def test_pictures_out_of_a_picture_are_diffusers(
     assert _far(made["image"], "sd15", "inpainting") <= 2
 
 
+def test_a_controlnet_is_diffusers(
+    folders: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shapes = {n: tuple(t.shape) for n, t in ControlNetModel(tiny.CONTROLNET).state_dict().items()}
+    tiny.write_part(tmp_path / "controlnet", tiny.CONTROLNET, shapes)
+    latents, options = tiny.values("latents", (1, 4, 4, 4)), tiny.PIPELINES["sdxl"]["options"]
+    monkeypatch.setattr(loop, "drawn", lambda *_: rl.tensor(latents))
+    model = rl.models.load(folders["sdxl"])
+    pipe = rl.pipeline("text-to-image", model, size=str(tiny.SIDE), seed=3, **options)
+    with pytest.raises(ValueError, match="there is no ControlNet; load one by load_controlnet"):
+        pipe(tiny.PROMPT, control_image=tiny.picture())
+    model.load_controlnet(tmp_path / "controlnet")
+    scale = {"controlnet_conditioning_scale": tiny.CONTROL_SCALE}
+    made = pipe(tiny.PROMPT, control_image=tiny.picture(), keep="one", **scale)
+    assert _far(made["image"], "sdxl", "controlled") <= 2
+    assert _far(made["image"], "sdxl") > 20, "it does something"
+    assert _far(pipe(tiny.PROMPT)["image"], "sdxl") <= 2, "without a picture it does nothing"
+
+
 def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path: Path) -> None:
     model = rl.models.load(folders["sd15"])
     pipe = rl.pipeline("text-to-image", model, steps=2, size="32")
@@ -141,6 +161,13 @@ def test_seeds_batches_previews_and_settings(folders: dict[str, Path], tmp_path:
 
     with Image.open(place) as opened:
         assert np.array_equal(np.asarray(opened), both[0]["image"])
+    previews.clear()
+    shapes = {n: tuple(t.shape) for n, t in AutoencoderTiny(tiny.TINY_VAE).state_dict().items()}
+    tiny.write_part(tmp_path / "taesd", tiny.TINY_VAE, shapes)
+    model.load_preview(tmp_path / "taesd")
+    seen = pipe("a (bad:1.3) candle", seed=8, keep="one", preview=previews.append)
+    assert np.array_equal(seen["image"], second["image"]) and len(previews) == 3
+    assert previews[0].pictures[0].shape == (32, 32, 3) and previews[0].pictures[0].std() > 1
     plain = pipe("a bad candle", seed=8)
     assert not np.array_equal(plain["image"], second["image"])
     long = pipe("a bad candle, " * 40, seed=8)  # of several windows

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.models.diffusion.single_file.names import unet_names, vae_names
+from rushlight.models.diffusion.streamed import single_pipeline
 from rushlight.models.diffusion.unet.unet_2d_condition import UNet2DConditionModel
 from rushlight.models.diffusion.vae.autoencoder_kl import AutoencoderKL
 
@@ -107,6 +109,14 @@ def test_a_single_file_draws_what_the_folder_draws(
         for place in (folder, file)
     ]
     assert np.array_equal(made[0]["image"], made[1]["image"])
+    words = {f"tokenizer/{p.name}": p.read_bytes() for p in (tmp_path / "tokenizer").iterdir()}
+    builder = SimpleNamespace(parts=lambda: (words, rl.load(file), None), device=rl.device("cpu"))
+    paged = rl.pipeline("text-to-image", single_pipeline(builder))  # as a page reads them
+    again = paged("a bad cat", negative_prompt="a dim cat", **DRAWN)
+    assert np.array_equal(again["image"], made[1]["image"])
+    words.clear()
+    with pytest.raises(rl.LoadError, match="the vocabulary of its text encoder is missing"):
+        single_pipeline(builder)
     (tmp_path / "tokenizer" / "vocab.json").unlink()
     (tmp_path / "tokenizer").rename(tmp_path / "words")
     with pytest.raises(rl.LoadError, match="the vocabulary of its text encoder is missing"):

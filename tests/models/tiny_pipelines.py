@@ -136,6 +136,18 @@ PIPELINES: dict[str, dict[str, Any]] = {
         "options": {"num_inference_steps": 3, "guidance_scale": 5.0},
     },
 }
+# A ControlNet of the pipeline "sdxl", whose UNet it is like.
+CONTROLNET = {
+    "_class_name": "ControlNetModel",
+    "conditioning_embedding_out_channels": [4, 4, 6, 8],
+    "controlnet_conditioning_channel_order": "bgr",
+    **{
+        key: value
+        for key, value in PIPELINES["sdxl"]["unet"].items()
+        if key not in ("_class_name", "sample_size", "up_block_types")
+    },
+}
+CONTROL_SCALE = 0.7
 PROMPT = "a bad candle"
 
 
@@ -253,6 +265,21 @@ def write_pipeline(folder: Path, name: str, shapes: Mapping[str, Mapping[str, An
         "scheduler": ["diffusers", row["scheduler"]["_class_name"]],
     }
     (folder / "model_index.json").write_text(json.dumps(index))
+    return folder
+
+
+def add_bytes(folder: Path, name: str) -> Path:
+    """Give the vocabulary of a pipeline's folder every byte, as CLIP's has and a tab asks for."""
+    plain = [*range(33, 127), *range(161, 173), *range(174, 256)]
+    others = [byte for byte in range(256) if byte not in plain]
+    letters = [*map(chr, plain), *(chr(256 + place) for place in range(len(others)))]
+    file = folder / "tokenizer" / "vocab.json"
+    vocabulary = json.loads(file.read_text())
+    for word in (*letters, *(f"{letter}</w>" for letter in letters)):
+        vocabulary.setdefault(word, len(vocabulary))
+    file.write_text(json.dumps(vocabulary))
+    config = {**PIPELINES[name]["text_encoder"], "vocab_size": len(vocabulary)}
+    write_part(folder / "text_encoder", config, text_shapes(config))
     return folder
 
 

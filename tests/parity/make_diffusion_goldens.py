@@ -112,7 +112,31 @@ def golden(name: str, folder: Path) -> dict[str, Any]:
         row["picture"] = text_of((made * 255).round().astype(np.uint8))
         if name == "sd15":
             row |= changed(pipe)
+        if name == "sdxl":
+            row |= controlled(pipe, folder.parent / "controlnet", latents, options)
     return row
+
+
+def controlled(pipe: Any, folder: Path, latents: Any, options: dict[str, Any]) -> dict[str, Any]:
+    """A picture that follows another one by a ControlNet."""
+    net = diffusers.ControlNetModel(
+        **{k: v for k, v in tiny.CONTROLNET.items() if not k.startswith("_")}
+    )
+    tiny.write_part(folder, tiny.CONTROLNET, {n: t.shape for n, t in net.state_dict().items()})
+    net = diffusers.ControlNetModel.from_pretrained(folder)
+    follows = diffusers.StableDiffusionXLControlNetPipeline(**pipe.components, controlnet=net)
+    follows.set_progress_bar_config(disable=True)
+    made = follows(
+        tiny.PROMPT,
+        image=Image.fromarray(tiny.picture()),
+        controlnet_conditioning_scale=tiny.CONTROL_SCALE,
+        latents=latents,
+        height=tiny.SIDE,
+        width=tiny.SIDE,
+        output_type="np",
+        **options,
+    ).images[0]
+    return {"controlled": text_of((made * 255).round().astype(np.uint8))}
 
 
 def changed(pipe: Any) -> dict[str, Any]:
@@ -148,7 +172,7 @@ def main() -> None:
     rows = {}
     for name in tiny.PIPELINES:
         with tempfile.TemporaryDirectory() as folder:
-            rows[name] = golden(name, build(Path(folder), name))
+            rows[name] = golden(name, build(Path(folder) / name, name))
     lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(row)}" for name, row in rows.items())
     PLACE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
     print(f"{PLACE}: {PLACE.stat().st_size} bytes")

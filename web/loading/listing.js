@@ -2,6 +2,9 @@
 
 import { isGguf, pickGguf, splitParts } from "./ggufs.js";
 import { chosenGraphs, graphsAt, isGraphPart, meansGraphs } from "./graphs.js";
+import {
+  INDEX, askForPipeline, askForSingle, chosenParts, isPipeline, pickPipeline, pickSingle,
+} from "./pipelines.js"; // prettier-ignore
 import { WeightsError, refusedByServer } from "./ranges.js";
 
 /**
@@ -58,6 +61,7 @@ const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // Files of torchvision, Ultralytics and others that may tell what they hold, with no config.json.
 const TELLING = /\.pth?$/i;
+const SINGLE = /\.safetensors$/i; // a pipeline in one file, with its vocabulary beside it
 // Graphs that find lines of text and read them, with the letters that they know beside.
 const GRAPHS = /^[^/]+\.(onnx|txt)$/i;
 const READERS = [
@@ -70,7 +74,7 @@ const HUB_ID = /^(?![^@]*(?:--|\.\.))[a-z\d_]([\w.-]*\w)?\/[a-z\d_]([\w.-]*\w)?(
 /** What is listed: the name of its configuration, the files that it needs of all there are, and
  *  which of them a plain server has.
  *  @type {What} */
-const MODEL = { config: /(^|\/)config\.json$/, pick, ask: askForModel };
+const MODEL = { config: /(^|\/)(config|model_index)\.json$/, pick, ask: askForModel };
 /** A model of the files that are asked for, where a folder has those of ONNX.
  *  @param {Asked} asked @returns {What} */
 export const modelOf = (asked) => ({
@@ -115,6 +119,11 @@ export function sourceOf(text, { base, models, hubUrl = "https://huggingface.co"
 export async function list(store, source, signal, what = MODEL) {
   const listing = await listAll(store, source, signal, what);
   const { files } = listing;
+  if (isPipeline(files)) {
+    const index = /** @type {FileSpec} */ (files.find(({ path }) => path === INDEX));
+    const text = new TextDecoder().decode(await store.bytes(index, { signal }));
+    return { ...listing, files: chosenParts(files, text, what.told?.dtype) };
+  }
   if (!files.some(({ path }) => isGraphPart(path))) return listing;
   const config = files.find(({ path }) => path === "config.json");
   const text = config && new TextDecoder().decode(await store.bytes(config, { signal }));
@@ -139,6 +148,7 @@ async function listAll(store, source, signal, what) {
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
   const { pathname } = new URL(source.url);
   if (isGguf(pathname) || TELLING.test(pathname)) return listFile(store, source.url, signal);
+  if (SINGLE.test(pathname)) return listSingle(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const address = new URL("manifest.json", folder).href;
   const text = await store.document(address, signal);
@@ -237,6 +247,17 @@ async function listFile(store, address, signal) {
   return { name: files[0].path.replace(ENDING, ""), origin: "folder", files };
 }
 
+/** A pipeline in one file, by its URL, and the vocabulary beside it.
+ *  @param {WeightStore} store @param {string} address @param {AbortSignal} [signal]
+ *  @returns {Promise<Listing>} */
+async function listSingle(store, address, signal) {
+  const { files } = await listFile(store, address, signal);
+  const at = (/** @type {string} */ path) => ({ path, url: new URL(path, address).href });
+  const beside = await askForSingle((path) => there(store, at(path), signal), at);
+  const name = files[0].path.replace(SINGLE, "");
+  return { name, origin: "folder", files: [...beside, ...files] };
+}
+
 /** @param {WeightStore} store @param {string} url @param {AbortSignal} [signal]
  *  @returns {Promise<FileSpec>} */
 async function fileAt(store, url, signal) {
@@ -262,6 +283,9 @@ const isVocabulary = (path) =>
 /** The files that loading needs. Throws an error that names a missing one.
  *  @param {FileSpec[]} files @param {string} where @param {Asked} [asked] */
 function pick(files, where, asked = {}) {
+  if (isPipeline(files)) return pickPipeline(files);
+  const alike = pickSingle(files);
+  if (alike.length) return alike;
   const known = (/** @type {FileSpec} */ { path }) => path === "config.json" || path === WEIGHTS;
   if (!meansGraphs(asked) && !files.some(known)) {
     const gguf = pickGguf(files, where);
@@ -330,11 +354,12 @@ function pickAdapter(files, where) {
 function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
   const config = paths.filter((path) => what.config.test(path));
-  for (const other of [MARIAN, TELLING, READERS[0]]) {
+  for (const other of [MARIAN, TELLING, READERS[0], SINGLE]) {
     if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
   }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
-  const top = config.sort((a, b) => a.split("/").length - b.split("/").length)[0] ?? "";
+  const depth = (/** @type {string} */ path) => path.split("/").length;
+  const top = config.sort((a, b) => depth(a) - depth(b))[0] ?? "";
   const folder = top.slice(0, top.length - nameOf(top).length);
   const files = chosen
     .filter((file) => file.path.startsWith(folder))
@@ -420,6 +445,12 @@ async function smallAt(store, { path, url }, signal) {
 async function askForModel(store, at, signal, asked = {}) {
   const files = [];
   for (const path of SMALL_FILES) files.push(...(await smallAt(store, at(path), signal)));
+  if (!files.some(({ path }) => path === "config.json")) {
+    const small = (/** @type {string} */ path) => smallAt(store, at(path), signal);
+    const has = (/** @type {string} */ path) => there(store, at(path), signal);
+    const pipeline = await askForPipeline(small, has, at);
+    if (pipeline.length) return pipeline;
+  }
   if (!files.some(({ path }) => path === "tokenizer.json")) {
     for (const path of VOCABULARIES) if (await there(store, at(path), signal)) files.push(at(path));
   }

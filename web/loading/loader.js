@@ -35,7 +35,13 @@ export async function measure(store, listing) {
  *  @param {Listing} listing @param {number} idle  bytes of the heap that are taken */
 export function checkRoom({ files }, idle) {
   const weights = files.filter(({ path }) => WEIGHTS.test(path) || isGraphPart(path));
-  const bytes = weights.reduce((sum, file) => sum + (file.size ?? file.blob?.size ?? 0), 0);
+  /** @type {Map<string, number>} of the parts of a pipeline, which are in memory in turn */
+  const parts = new Map();
+  for (const { path, size, blob, later } of weights) {
+    const part = later ? path.split("/")[0] : "";
+    parts.set(part, (parts.get(part) ?? 0) + (size ?? blob?.size ?? 0));
+  }
+  const bytes = Math.max(0, ...parts.values());
   const room = HEAP - idle;
   if (bytes <= room) return;
   const gigabytes = (/** @type {number} */ n) => `${(n / 1e9).toFixed(1)} GB`;
@@ -46,15 +52,16 @@ export function checkRoom({ files }, idle) {
 
 /**
  * Reads every file of a listing. Small files become bytes. Weights go to the places that
- * `builder.begin` returns for a file's header. Graphs are given to the builder as they are: Python
- * reads those that it takes by remote.js.
+ * `builder.begin` returns for a file's header. Graphs and parts of pipelines are given to the
+ * builder as they are: Python reads those that it takes by remote.js.
  * @param {WeightStore} store @param {Listing} listing @param {Builder} builder
  * @param {() => Uint8Array} heap @param {{ signal?: AbortSignal,
  *   report?: (progress: LoadProgress) => void }} options
  * @returns {Promise<Map<string, Uint8Array>>} the small files
  */
 export async function read(store, listing, builder, heap, { signal, report }) {
-  const sizes = new Map(listing.files.map((file) => [file, file.size ?? file.blob?.size]));
+  const now = listing.files.filter((file) => !file.later);
+  const sizes = new Map(now.map((file) => [file, file.size ?? file.blob?.size]));
   const totals = { loaded: 0, fromCache: 0, fromNetwork: 0 };
   /** @type {Map<string, Uint8Array>} */
   const small = new Map();
@@ -71,7 +78,7 @@ export async function read(store, listing, builder, heap, { signal, report }) {
       report?.({ stage: "download", file: file.path, ...totals, total, notKept });
     };
     const options = { signal, onBytes };
-    if (isGraphPart(file.path)) {
+    if (file.later || isGraphPart(file.path)) {
       builder.addGraph(file.path, { ...file, ...options, store });
       continue;
     }
@@ -99,7 +106,9 @@ export async function read(store, listing, builder, heap, { signal, report }) {
  * @param {import("./graphs.js").Asked} asked
  */
 export async function fetchModel(weights, where, proxy, py, tell, asked) {
-  const store = new weights.WeightStore({ createHash: async () => proxy.hash() });
+  // Parts of a pipeline are read when the builder is gone.
+  const hash = /** @type {any} */ (proxy.hash).copy();
+  const store = new weights.WeightStore({ createHash: async () => hash() });
   const base = globalThis.document?.baseURI ?? globalThis.location.href;
   const source = sourceOf(where, { base, models: base });
   const builder = flat(proxy);

@@ -4,8 +4,9 @@ const BLOB_STEP = 8 * 1024 * 1024;
 
 /**
  * One file to read: from `url`, from a local `blob`, or from `parts` that are joined in order.
+ * Python reads a file that is for `later` when it needs it.
  * @typedef {{ path: string, url?: string, blob?: Blob, size?: number, sha256?: string,
- *   parts?: FileSpec[] }} FileSpec
+ *   parts?: FileSpec[], later?: boolean }} FileSpec
  * @typedef {{ signal?: AbortSignal, onBytes?: (count: number, from: "cache" | "network" | "local")
  *   => void }} ReadOptions
  */

@@ -396,6 +396,15 @@ export interface ChatOptions extends Omit<GenerateOptions, "onDone">, TemplateOp
 export interface CallOptions {
   signal?: AbortSignal;
   onProgress?: (progress: { stage: string; done: number; total: number }) => void;
+  /** Of a task that draws: told after each step what it would end with. */
+  onPreview?: (preview: Preview) => void;
+}
+
+/** Small pictures of a step, a byte each of red, green and blue. */
+export interface Preview {
+  step: number;
+  total: number;
+  pictures: { width: number; height: number; image: Uint8Array }[];
 }
 
 /** A task as the worker describes it: JSON Schemas of what goes in and of the options. */
@@ -582,7 +591,56 @@ export interface Tasks {
     output: Speech & { phonemes: string[] };
     piece: Speech & { phonemes: string; start: number; end: number };
   };
+  "text-to-image": {
+    input: string | string[];
+    options: DrawOptions & { referenceImages?: ImageData | ImageData[] };
+    output: Drawing | Drawing[];
+  };
+  /** Of a model that draws; one that enlarges takes no options. */
+  "image-to-image": {
+    input: ImageData | ImageData[];
+    options: DrawOptions & { prompt?: string | string[]; strength?: number };
+    output: Drawing | Drawing[];
+  };
+  inpainting: {
+    input: ImageData | ImageData[];
+    options: DrawOptions & {
+      prompt?: string | string[];
+      maskImage: ImageData;
+      strength?: number;
+    };
+    output: Drawing | Drawing[];
+  };
   [task: string]: { input: any; options: CallOptions & Record<string, any>; output: any };
+}
+
+/** Options of the tasks that draw; those that are left out are the model's own. */
+export interface DrawOptions extends CallOptions {
+  negativePrompt?: string | string[];
+  steps?: number;
+  guidance?: number;
+  seed?: number;
+  width?: number;
+  height?: number;
+  size?: string;
+  numImagesPerPrompt?: number;
+  scheduler?: string;
+  eta?: number;
+  guidanceRescale?: number;
+  clipSkip?: number;
+  maxSequenceLength?: number;
+  controlImage?: ImageData;
+  controlnetConditioningScale?: number;
+  /** "one": a part of the pipeline at a time is in memory. */
+  keep?: "all" | "one";
+}
+
+/** A picture that was drawn: a byte each of red, green and blue, and what draws it again. */
+export interface Drawing {
+  width: number;
+  height: number;
+  image: Uint8Array;
+  settings: Record<string, unknown>;
 }
 
 /** Samples at a rate; alone they have the model's. */

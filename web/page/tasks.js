@@ -5,7 +5,8 @@
  * @typedef {[id: number, text: string, logprob: number, ...likely: number[]]} Row
  * @typedef {{ call(name: string, given: unknown[], options: Listeners): Promise<any> }} Link
  * @typedef {{ signal?: AbortSignal, onProgress?: (progress: any) => void,
- *   onToken?: (token: GeneratedToken) => void, onDone?: (stats: any) => void }} Listeners
+ *   onToken?: (token: GeneratedToken) => void, onDone?: (stats: any) => void,
+ *   onPreview?: (preview: any) => void }} Listeners
  */
 
 /**
@@ -14,9 +15,15 @@
  * @param {string} task @param {unknown} input
  * @param {Listeners & Record<string, unknown>} [options] @returns {Promise<any>}
  */
-export function run(link, id, task, input, { signal, onProgress, onToken, onDone, ...given } = {}) {
+export function run(link, id, task, input, options = {}) {
+  const { signal, onProgress, onToken, onDone, onPreview, ...given } = options;
   const chosen = Object.fromEntries(Object.entries(given).filter(([, value]) => value != null));
-  return link.call("run", [id, task, input, chosen], { signal, onProgress });
+  if (onPreview) chosen.previews = true;
+  const told = (/** @type {any} */ message) => {
+    if (message.stage === "preview") onPreview?.(message.preview);
+    else onProgress?.(message);
+  };
+  return link.call("run", [id, task, input, chosen], { signal, onProgress: told });
 }
 
 /**

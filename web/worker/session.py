@@ -114,7 +114,7 @@ async def build(
         "id": number,
         "modelType": str(getattr(model.config, "model_type", "")),
         "tasks": list(served(model)),
-        "parameters": sum(int(t.numel()) for t in model.parameters()),
+        "parameters": _parameters(model),
         "seconds": time.perf_counter() - started,
         # 0 for a model that does not generate.
         "contextLength": model.context_length if _generates(model) else 0,
@@ -125,6 +125,14 @@ async def build(
         "kernels": _kernels(model.device),
         "linear": model.linear_in_use(linear) if _generates(model) else "exact",
     }
+
+
+def _parameters(model: Any) -> int:
+    """The numbers of a model's weights, those of parts that are streamed later included."""
+    if "text-to-image" in model.tasks:
+        count = getattr(model.parts.source, "numel", None)  # of files that the page reads
+        return int(count()) if count else 0
+    return sum(int(t.numel()) for t in model.parameters())
 
 
 def _kernels(device: rl.Device) -> str:
@@ -202,8 +210,8 @@ async def run(
 
     report(stage, done, total) reports progress, report("token", id, text, logprob) a token; where
     the likeliest tokens are told, their ids and logprobs follow; report("piece", value) a part of
-    the result. `breathe` runs between two steps. If it returns True, this raises
-    asyncio.CancelledError.
+    the result, report("preview", value) the small pictures of a step. `breathe` runs between two
+    steps. If it returns True, this raises asyncio.CancelledError.
 
     `number` is the model's, `name` the task's, `given` its input and `options` its options, in
     JavaScript's spelling.
@@ -269,11 +277,22 @@ async def _driven(
                 report(item.stage, item.done, item.total)
             elif isinstance(item, Piece):
                 report("piece", _camel(_spoken(dict(item.value), text)))
-            elif not hasattr(item, "pictures"):  # previews are for callers in this process
+            elif hasattr(item, "pictures"):
+                report("preview", _camel(_preview(item)))
+            else:
                 likely = [number for pair in item.top for number in pair]
                 report("token", item.id, item.text, item.logprob, *likely)
             if await breathe():
                 raise asyncio.CancelledError
+
+
+def _preview(item: Any) -> dict[str, Any]:
+    """A step's small pictures: their sizes, and pixels of three bytes."""
+    pictures = [
+        {"width": pixels.shape[1], "height": pixels.shape[0], "image": pixels}
+        for pixels in item.pictures
+    ]
+    return {"step": item.step, "total": item.total, "pictures": pictures}
 
 
 async def token_count(number: int, prompt: Any, options: Any = None) -> int:

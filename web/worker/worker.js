@@ -285,6 +285,7 @@ const api = {
       const tell = (/** @type {string} */ stage, /** @type {any[]} */ ...facts) => {
         if (stage === "token") report({ stage, token: facts });
         else if (stage === "piece") report({ stage, piece: plain(facts[0]) });
+        else if (stage === "preview") report({ stage, preview: plain(facts[0]) });
         else report({ stage, done: facts[0], total: facts[1] });
       };
       const pause = pauseFor(signal);

@@ -23,7 +23,9 @@ _PICKLED = ("pytorch_model*.bin", "adapter_model.bin", "kokoro-v*.pth", "voices/
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
 
 
-# (the paths of a repository, its config.json) -> those of the ONNX files that are meant.
+_INDEX = "model_index.json"  # of a pipeline of diffusers
+
+# (the paths of a repository, its config.json or model_index.json) -> those that are meant.
 Select = Callable[[Sequence[str], Mapping[str, Any]], list[str]]
 
 
@@ -33,11 +35,13 @@ def fetch_repository(
     progress: Progress | None = None,
     onnx: Select | None = None,
     only_onnx: bool = False,
+    pipeline: Select | None = None,
 ) -> Path:
     """The local snapshot of a hub repository; files missing in the cache are downloaded.
 
     onnx: chooses ONNX files, which are downloaded where there are no other weights, or with
-    `only_onnx` in place of them. `repository` is its id, `revision` its branch, tag or commit.
+    `only_onnx` in place of them. pipeline: chooses the files of a pipeline of diffusers by its
+    model_index.json. `repository` is its id, `revision` its branch, tag or commit.
 
     Sizes and hashes are checked against those of the revision on the hub. Without a connection a
     snapshot in the cache is used. Raises FetchError, with a hint for a gated or private repository,
@@ -61,7 +65,11 @@ def fetch_repository(
     files = [f for f in info.siblings or () if _is_wanted(f.rfilename)]
     if only_onnx:
         files = [f for f in files if not f.rfilename.endswith(".safetensors")]
-    weights = any(f.rfilename.endswith(".safetensors") for f in files)
+    siblings = info.siblings or ()
+    if pipeline is not None and not only_onnx and _INDEX in (f.rfilename for f in siblings):
+        chosen = _chosen(hub, repository, revision, name, siblings, _INDEX, pipeline)
+        files = [f for f in siblings if f.rfilename in chosen]
+    weights = any(f.rfilename.endswith((".safetensors", "_model.bin")) for f in files)
     graphs = [] if weights else _graphs(hub, repository, revision, name, info.siblings or (), onnx)
     if only_onnx and graphs:
         files += graphs
@@ -109,11 +117,25 @@ def _graphs(
     paths = [f.rfilename for f in siblings]
     if onnx is None or "config.json" not in paths or not any(".onnx" in path for path in paths):
         return []
-    with _readable(name, repository):
-        place = hub.hf_hub_download(repository, "config.json", revision=revision)
-    told = parse_json(Path(place).read_bytes(), "config.json", depth=16)
-    chosen = set(onnx(paths, told if isinstance(told, dict) else {}))
+    chosen = _chosen(hub, repository, revision, name, siblings, "config.json", onnx)
     return [f for f in siblings if f.rfilename in chosen]
+
+
+def _chosen(
+    hub: Any,
+    repository: str,
+    revision: str | None,
+    name: str,
+    siblings: Sequence[Any],
+    config: str,
+    select: Select,
+) -> set[str]:
+    """The paths of a repository that `select` chooses by one of its small files."""
+    with _readable(name, repository):
+        place = hub.hf_hub_download(repository, config, revision=revision)
+    told = parse_json(Path(place).read_bytes(), config, depth=16)
+    paths = [f.rfilename for f in siblings]
+    return set(select(paths, told if isinstance(told, dict) else {}))
 
 
 def _is_wanted(path: str) -> bool:

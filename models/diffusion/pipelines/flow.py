@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 
 from rushlight.core.basis.dtype import float32
+from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.model import DiffusionModel, Request, captured_call, dtype_of
 from rushlight.models.schedulers import Scheduler
 
+_REFERENCE = "reference {}"  # latents of a picture to draw after, among the conditions
 SIDE = 128  # latents of a side, where config.json does not say it
 
 
@@ -77,6 +79,19 @@ class FlowModel(DiffusionModel):
     def cast(self, x: Tensor) -> Tensor:
         """x in the dtype of the denoiser."""
         return x.to(dtype=dtype_of(self.parts.get(self.denoiser)))
+
+
+def maps_of(latents: Tensor, conditions: Mapping[str, Tensor]) -> list[Tensor]:
+    """The latents of the picture that is drawn, then of those that it is drawn after."""
+    maps = [latents]
+    while (name := _REFERENCE.format(len(maps))) in conditions:
+        maps.append(conditions[name])
+    return maps
+
+
+def conditions_of(maps: Sequence[Tensor], count: int) -> dict[str, Tensor]:
+    """Latents (1, channels, height, width) of pictures to draw after as conditions of `count`."""
+    return {_REFERENCE.format(n): cat([m] * count, 0) for n, m in enumerate(maps, 1)}
 
 
 def begin(scheduler: Any, steps: int, mu: float | None, sigmas: Any = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,11 +11,19 @@ import numpy as np
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.model import Conditions, Request, captured_decode, dtype_of
-from rushlight.models.diffusion.pipelines.flow import FlowModel, begin
+from rushlight.models.diffusion.pipelines.flow import (
+    FlowModel,
+    begin,
+    conditions_of,
+    maps_of,
+)
 from rushlight.models.diffusion.text.language import as_chat, rows_of
+from rushlight.models.image.resize import resize
 from rushlight.models.schedulers import Scheduler
 
 LONGEST = 512  # tokens of a prompt
+_STEP = 10  # between the places of pictures on the first axis
+_AREA, _LEAST, _RATIO = 1 << 20, 64, 8  # of such a picture: most pixels, least side, most of sides
 # Lines of the shift by tokens, (slope, offset): of 10 steps and of 200.
 _TEN, _MANY = (8.73809524e-05, 1.89833333), (0.00016927, 0.45666666)
 _LARGE = 4300  # tokens from which on the second line alone counts
@@ -26,6 +35,7 @@ class Flux2Klein(FlowModel):
     needs = ("scheduler", "tokenizer", "text_encoder", "transformer", "vae")
     layers: tuple[int, ...] = (9, 18, 27)
     defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 4.0}
+    most_references = 4
 
     def guided(self, request: Request) -> bool:
         """Whether negative prompts take part: not in distilled models."""
@@ -64,18 +74,58 @@ class Flux2Klein(FlowModel):
         """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         states = self.cast(conditions["encoder_hidden_states"])
         words, (height, width) = states.shape[1], latents.shape[2:]
-        angles = self.once((words, height, width), lambda: self._angles(words, height, width))
-        tokens = self.cast(latents.flatten(2).transpose(1, 2))
-        out = self.run(tokens, self.cast(timestep / 1000.0), states, angles)
+        maps = maps_of(latents, conditions)
+        sizes = [tuple(map_.shape[2:]) for map_ in maps]
+        angles = self.once((words, *sizes), lambda: self._angles(words, sizes))
+        rows = [self.cast(map_.flatten(2).transpose(1, 2)) for map_ in maps]
+        tokens = cat(rows, 1) if len(rows) > 1 else rows[0]
+        out = self.run(tokens, self.cast(timestep / 1000.0), states, angles)[:, : height * width]
         return out.transpose(1, 2).reshape(*out.shape[::2], height, width)
 
-    def _angles(self, words: int, height: int, width: int) -> Any:
-        """Angles of words on the last axis, and of a picture's tokens on the two middle ones."""
-        places = np.zeros((words + height * width, 4), np.int64)
-        places[:words, 3] = np.arange(words)
-        rows, columns = np.mgrid[:height, :width]
-        places[words:, 1], places[words:, 2] = rows.ravel(), columns.ravel()
-        return self.parts.get("transformer").angles(places)
+    def _angles(self, words: int, sizes: list[tuple[int, ...]]) -> Any:
+        """Angles of words on the last axis, and of pictures' tokens on the two middle ones.
+
+        sizes: of the picture that is drawn, then of those that it is drawn after, which lie further
+        on along the first axis.
+        """
+        texts = np.zeros((words, 4), np.int64)
+        texts[:, 3] = np.arange(words)
+        parts = [texts]
+        for number, (height, width) in enumerate(sizes):
+            places = np.zeros((height * width, 4), np.int64)
+            places[:, 0] = number * _STEP
+            rows, columns = np.mgrid[:height, :width]
+            places[:, 1], places[:, 2] = rows.ravel(), columns.ravel()
+            parts.append(places)
+        return self.parts.get("transformer").angles(np.concatenate(parts))
+
+    def reference(self, pixels: Any) -> Any:
+        """A picture to draw after in the size in which it is looked at: at most a million pixels.
+
+        pixels (height, width, 3) in bytes. ValueError for one that is too small or too narrow.
+        """
+        height, width = pixels.shape[:2]
+        narrow = max(height, width) > _RATIO * min(height, width)
+        if min(height, width) < _LEAST or narrow:
+            raise ValueError(
+                f"reference_images: a picture has {width} x {height} pixels; each side must be at "
+                f"least {_LEAST}, and the longer at most {_RATIO} times the other"
+            )
+        if height * width > _AREA:
+            share = math.sqrt(_AREA / (height * width))
+            pixels = resize(pixels, (int(height * share), int(width * share)), "lanczos")
+            height, width = pixels.shape[:2]
+        tall, wide = (side // self.multiple * self.multiple for side in (height, width))
+        top, left = (height - tall) // 2, (width - wide) // 2
+        return pixels[top : top + tall, left : left + wide]
+
+    def referred(self, request: Request) -> dict[str, Tensor]:
+        """The latents of the pictures to draw after, (pictures, channels, height, width) each."""
+        maps = []
+        for picture in request.references:
+            shares = np.asarray(picture, np.float32).transpose(2, 0, 1)[None] / 127.5 - 1
+            maps.append(self.encode(self.tensor_of(shares), self.tensor_of(0.0)))
+        return conditions_of(maps, len(request.prompts))
 
     def decode(self, latents: Tensor) -> Tensor:
         """Pixels (batch, 3, height, width) from -1 to 1 of latents."""

@@ -7,9 +7,10 @@ from typing import Any
 
 from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.padding import pad
+from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.model import Conditions, Request, captured_decode, dtype_of
-from rushlight.models.diffusion.pipelines.flow import FlowModel, packed, unpacked
+from rushlight.models.diffusion.pipelines.flow import FlowModel, maps_of, packed, unpacked
 from rushlight.models.diffusion.text.language import row_of
 
 LONGEST = 512  # tokens of a prompt
@@ -52,10 +53,16 @@ class QwenImage(FlowModel):
 
     def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
         length = request.max_sequence_length or LONGEST
-        rows = []
-        for text in texts:
-            ids = row_of(self, "tokenizer", TEMPLATE.format(text), READ + BEFORE)
-            rows.append(self.parts.get("text_encoder")(ids)[0][0, BEFORE:][:length])
+        rows = [self.states_of(text, request)[:length] for text in texts]
+        return self._filled(rows)
+
+    def states_of(self, text: str, request: Request) -> Tensor:
+        """The last states (words, width) of a prompt, without those of the instruction."""
+        ids = row_of(self, "tokenizer", TEMPLATE.format(text), READ + BEFORE)
+        states: Tensor = self.parts.get("text_encoder")(ids)[0][0, BEFORE:]
+        return states
+
+    def _filled(self, rows: list[Tensor]) -> dict[str, Tensor]:
         longest = max(len(row) for row in rows)
         filled = [pad(row, (0, 0, 0, longest - len(row))) for row in rows]
         mask = [[1.0] * len(row) + [0.0] * (longest - len(row)) for row in rows]
@@ -69,16 +76,22 @@ class QwenImage(FlowModel):
         height, width = latents.shape[2:]
         states = self.cast(conditions["encoder_hidden_states"])
         denoiser, words = self.parts.get("transformer"), states.shape[1]
-        pictures = [(1, height // 2, width // 2)]
-        angles = self.once((words, height, width), lambda: denoiser.angles(words, pictures))
+        maps = maps_of(latents, conditions)
+        pictures = [(1, m.shape[2] // 2, m.shape[3] // 2) for m in maps]
+        angles, later = self.once(
+            (words, *pictures),
+            lambda: (denoiser.angles(words, pictures), denoiser.later(pictures)),
+        )
+        rows = [self.cast(packed(m)) for m in maps]
         out = self.run(
-            self.cast(packed(latents)),
+            cat(rows, 1) if len(rows) > 1 else rows[0],
             self.cast(timestep / 1000.0),
             states,
             angles,
             conditions["encoder_hidden_states_mask"],
+            later,
         )
-        return unpacked(out, height, width)
+        return unpacked(out[:, : rows[0].shape[1]], height, width)
 
     def combine(self, positive: Tensor, negative: Tensor, request: Request) -> Tensor:
         """`positive` moved away from `negative` by the guidance of `request`, each token as long as

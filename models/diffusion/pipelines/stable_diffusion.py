@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+import os
+from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.dtype import DType, float32
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.diffusion.model import (
     Conditions,
@@ -51,11 +53,53 @@ class StableDiffusion(DiffusionModel):
         """
         unet = self.parts.get("unet")
         kind = dtype_of(unet)
-        told = {name: value.to(dtype=kind) for name, value in conditions.items()}
-        if "time_ids" in told:
-            told["time_ids"] = conditions["time_ids"]
+        told: dict[str, Any] = _cast(conditions, kind)
+        control, scale = told.pop("control", None), told.pop("control_scale", None)
+        if control is not None:
+            net = self.parts.get("controlnet")
+            own = _cast(conditions, dtype_of(net))
+            seen = latents[:, : net.config.in_channels].to(dtype=dtype_of(net))
+            given = {name: own[name] for name in ("text_embeds", "time_ids") if name in own}
+            states = own["encoder_hidden_states"]
+            added = captured_call(net, seen, timestep, states, own["control"], **given)
+            told["controls"] = [map_.to(dtype=kind) * scale for map_ in added]
         out: Tensor = captured_call(unet, latents.to(dtype=kind), timestep, **told)
         return out.to(dtype=float32)
+
+    @property
+    def denoisers(self) -> tuple[str, ...]:
+        """The parts that each step needs."""
+        return ("controlnet", "unet") if self.parts.has("controlnet") else ("unet",)
+
+    def load_controlnet(self, name: str | os.PathLike[str]) -> None:
+        """Follow pictures by a ControlNet, in the place of one that is there.
+
+        name: a folder of diffusers with its config.json, or a hub id. LoadError for another class,
+        FetchError for a failed download. A call's `control_image` is what is followed then.
+        """
+        from rushlight.models.hub.names import resolve
+
+        self.parts.add("controlnet", resolve(name))
+
+    def controlled(self, request: Request, conditions: Conditions) -> Conditions:
+        """The conditions with the pictures that a ControlNet follows, where there are some."""
+        if not request.controls:
+            return conditions
+        stacked = np.stack([np.asarray(image, np.float32) for image in request.controls])
+        scale = np.full((len(stacked), 1, 1, 1), request.control_scale, np.float32)
+        more = {
+            "control": self.tensor_of(stacked.transpose(0, 3, 1, 2) / 255),
+            "control_scale": self.tensor_of(scale),
+        }
+        for side in (conditions.positive, conditions.negative):
+            if side is not None:
+                side.update(more)
+        return conditions
+
+
+def _cast(conditions: dict[str, Tensor], kind: DType) -> dict[str, Any]:
+    """Conditions in a dtype, but for numbers that become waves."""
+    return {n: v if n == "time_ids" else v.to(dtype=kind) for n, v in conditions.items()}
 
 
 def guidance_waves(

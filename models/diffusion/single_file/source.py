@@ -36,11 +36,16 @@ class SingleFile:
     """The parts of a single file, with configs that the shapes of its tensors tell.
 
     Vocabularies are no part of such a file: they are in the folders tokenizer and tokenizer_2
-    beside it, as in a folder of diffusers.
+    beside it, as in a folder of diffusers. tensors, beside: what a page has read of them.
     """
 
-    def __init__(self, file: Path, tensors: Mapping[str, Tensor] | None = None) -> None:
-        self.file = file
+    def __init__(
+        self,
+        file: Path,
+        tensors: Mapping[str, Tensor] | None = None,
+        beside: Mapping[str, bytes] | None = None,
+    ) -> None:
+        self.file, self._beside = file, beside
         self._all = load_weights(file)[0] if tensors is None else dict(tensors)
         if FIRST not in self._all:
             raise LoadError(
@@ -81,6 +86,8 @@ class SingleFile:
         """The small files of a part; LoadError for a vocabulary that is not beside the file."""
         if part in self._files:
             return self._files[part]
+        if self._beside is not None:
+            return self._chosen(part)
         place = self.file.parent / part
         if not place.is_dir() and part == "tokenizer_2":  # both are CLIP's
             place = self.file.parent / "tokenizer"
@@ -91,6 +98,22 @@ class SingleFile:
                 "pipeline of the same kind beside it",
             )
         return SmallFiles(place)
+
+    def _chosen(self, part: str) -> Mapping[str, bytes]:
+        """The vocabulary of a part among the files that a page was given."""
+        files = self._beside or {}
+        for start in (f"{part}/", "tokenizer/", ""):
+            own = {n.removeprefix(start): c for n, c in files.items() if n.startswith(start)}
+            if "vocab.json" in own or "tokenizer.json" in own:
+                return own
+        raise LoadError(
+            f"{self.file}: the vocabulary of its text encoder is missing",
+            hint="choose tokenizer/vocab.json and merges.txt of such a pipeline with it",
+        )
+
+    def numel(self) -> int:
+        """The numbers of all weights."""
+        return sum(int(tensor.numel()) for tensor in self._all.values())
 
     def tensors(self, part: str) -> dict[str, Tensor]:
         """The weights of a part under diffusers' names."""

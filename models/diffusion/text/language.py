@@ -12,6 +12,7 @@ from rushlight.core.basis.dtype import int64
 from rushlight.core.basis.errors import LoadError
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.pictures import prompt_of
 
 if TYPE_CHECKING:
     from rushlight.models.diffusion.model import DiffusionModel
@@ -73,6 +74,37 @@ class LanguageText(PromptEncoder):
         last = self.model.hidden(ids, None, attention_mask, pictured=told, kept=kept)
         states = [last if n == self.depth else kept[n] for n in numbers]
         return [state for state in states if state is not None]
+
+    def sees_by(self, files: Mapping[str, bytes]) -> None:
+        """Take what the model asks of pictures from the small files of a pipeline's processor."""
+        if self.model.processor is None:
+            self.model.processor = self.model.sight.processor(files, self.config)
+
+    def pictured(
+        self,
+        tokenizer: Any,
+        images: Sequence[Any],
+        places: Sequence[str],
+        text: tuple[str, str],
+    ) -> Tensor:
+        """The last states (words, width) of a text with pictures in it.
+
+        images: pixels (height, width, 3) in bytes. places: what stands for each, with {} for its
+        tokens. text: what comes before the pictures, and after them. ValueError for a checkpoint
+        without what sees.
+        """
+        seen = self.model._seen(images)
+        inline = "".join(p.replace("{}", s.text) for p, s in zip(places, seen, strict=True))
+        ids = tokenizer.encode(inline.join(text)).ids
+        counts = [
+            sum(i == self.model.sight.token for i in tokenizer.encode(s.text).ids) for s in seen
+        ]
+        prompt = prompt_of(ids, self.model.sight.token, seen, counts)
+        device = next(iter(self.model.parameters())).device
+        row = tensor([prompt.ids], dtype=int64)
+        told = self.model._pictured_of(row, prompt.inputs(device), None)
+        states: Tensor = self.model.hidden(row.to(device=device), None, None, pictured=told)
+        return states[0]
 
 
 def rows_of(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -248,35 +248,29 @@ class _Middle(nn.Module):
         return out
 
 
-class UNet2DConditionModel(nn.Module):
-    """Latents (batch, channels, height, width), a timestep (batch,) and states of texts (batch,
-    tokens, width) -> what the scheduler is told, of the latents' shape.
+class WayDown(nn.Module):
+    """What UNets and ControlNets share: embeddings, the way down to the smallest maps, the middle.
+
+    c: the configuration, of a UNet or with the same keys.
     """
 
-    @nn.layers_on("meta")
-    def __init__(self, config: Mapping[str, Any]) -> None:
-        c = self.config = read_part(UNetConfig, config)
+    config: Any
+
+    def __init__(self, c: Any) -> None:
         known("resnet_time_scale_shift", c.resnet_time_scale_shift, ("default", "scale_shift"))
         known("addition_embed_type", c.addition_embed_type, (None, "text_time"))
         known("mid_block_type", c.mid_block_type, ("UNetMidBlock2DCrossAttn",))
         known("act_fn", c.act_fn, tuple(ACTIVATIONS))
         widths = list(c.block_out_channels)
         count = len(widths)
-        if not count == len(c.down_block_types) == len(c.up_block_types) or not count:
+        if count != len(c.down_block_types) or not count:
             raise FormatError(
-                f"config.json: down_block_types, up_block_types and block_out_channels have "
-                f"{len(c.down_block_types)}, {len(c.up_block_types)} and {count} values"
+                f"config.json: down_block_types and block_out_channels have "
+                f"{len(c.down_block_types)} and {count} values"
             )
         for kind in c.down_block_types:
             known("down_block_types", kind, (_PLAIN[0], _SEEING[0]))
-        for kind in c.up_block_types:
-            known("up_block_types", kind, (_PLAIN[1], _SEEING[1]))
-        layers = each("layers_per_block", c.layers_per_block, count)
-        # The number of heads is called their dimension, in these files alone.
-        heads = each("attention_head_dim", c.attention_head_dim, count)
-        contexts = each("cross_attention_dim", c.cross_attention_dim, count)
-        depths = each("transformer_layers_per_block", c.transformer_layers_per_block, count)
-        time = c.time_embedding_dim or 4 * widths[0]
+        time = _time_width(c)
         self.conv_in = nn.Conv2d(c.in_channels, widths[0], 3, padding=1)
         self.time_embedding = TimeEmbedding(widths[0], time, c.act_fn, c.time_cond_proj_dim)
         if c.addition_embed_type is not None:
@@ -287,28 +281,77 @@ class UNet2DConditionModel(nn.Module):
                     "projection_class_embeddings_input_dim"
                 )
             self.add_embedding = TimeEmbedding(told, time)
-
-        def stage(place: int, seeing: bool) -> _Stage:
-            return _Stage(layers[place], heads[place], contexts[place], depths[place], seeing)
-
         downs, before = [], widths[0]
-        for i, kind in enumerate(c.down_block_types):
-            pairs = [(before if n == 0 else widths[i], widths[i]) for n in range(layers[i])]
-            downs.append(_Down(pairs, c, stage(i, kind == _SEEING[0]), time, i == count - 1))
+        stages = _stages(c, [kind == _SEEING[0] for kind in c.down_block_types])
+        for i, stage in enumerate(stages):
+            pairs = [(before if n == 0 else widths[i], widths[i]) for n in range(stage.layers)]
+            downs.append(_Down(pairs, c, stage, time, i == count - 1))
             before = widths[i]
         self.down_blocks = nn.ModuleList(downs)
-        depth = depths[-1] if not isinstance(depths[-1], list | tuple) else depths[-1][-1]
-        middle = _Stage(2, heads[-1], contexts[-1], depth, True)
+        last = stages[-1]
+        depth = last.depth if not isinstance(last.depth, list | tuple) else last.depth[-1]
+        middle = _Stage(2, last.heads, last.context, depth, True)
         self.mid_block = _Middle(widths[-1], c, middle, time)
+
+    def time(
+        self,
+        sample: Tensor,
+        timestep: Tensor,
+        text_embeds: Tensor | None,
+        time_ids: Tensor | None,
+        told: Tensor | None,
+    ) -> Tensor:
+        """The vectors (batch, width) of timesteps and of what else is told, in sample's dtype."""
+        c = self.config
+        waves = sinusoid(timestep, c.block_out_channels[0], c.flip_sin_to_cos, c.freq_shift)
+        time: Tensor = self.time_embedding(waves.to(dtype=sample.dtype), told)
+        if c.addition_embed_type is None:
+            return time
+        if text_embeds is None or time_ids is None:
+            raise ValueError(f"{type(self).__name__}: this model needs text_embeds and time_ids")
+        width = int(c.addition_time_embed_dim or 0)
+        sizes = sinusoid(time_ids.flatten(), width, c.flip_sin_to_cos, c.freq_shift)
+        sizes = sizes.reshape(len(text_embeds), -1).to(dtype=sample.dtype)
+        return time + self.add_embedding(cat([text_embeds, sizes], -1))
+
+    def down(self, x: Tensor, time: Tensor, states: Tensor) -> tuple[Tensor, list[Tensor]]:
+        """The middle's map, and the maps of the way down, of what `conv_in` made."""
+        kept = [x]
+        for block in self.down_blocks:
+            x = block(x, time, states, kept)
+        middle: Tensor = self.mid_block(x, time, states)
+        return middle, kept
+
+
+class UNet2DConditionModel(WayDown):
+    """Latents (batch, channels, height, width), a timestep (batch,) and states of texts (batch,
+    tokens, width) -> what the scheduler is told, of the latents' shape.
+    """
+
+    @nn.layers_on("meta")
+    def __init__(self, config: Mapping[str, Any]) -> None:
+        c = self.config = read_part(UNetConfig, config)
+        super().__init__(c)
+        widths, time = list(c.block_out_channels), _time_width(c)
+        count = len(widths)
+        if count != len(c.up_block_types):
+            raise FormatError(
+                f"config.json: up_block_types and block_out_channels have "
+                f"{len(c.up_block_types)} and {count} values"
+            )
+        for kind in c.up_block_types:
+            known("up_block_types", kind, (_PLAIN[1], _SEEING[1]))
+        stages = _stages(c, [kind == _SEEING[1] for kind in reversed(c.up_block_types)])
+        before = widths[-1]
         ups: list[_Up] = []
-        for i, kind in enumerate(c.up_block_types):
+        for i in range(count):
             place = count - 1 - i
             width, skip = widths[place], widths[max(place - 1, 0)]
-            pairs = []
-            for n in range(layers[place] + 1):
-                kept = skip if n == layers[place] else width
+            pairs, layers = [], stages[place].layers
+            for n in range(layers + 1):
+                kept = skip if n == layers else width
                 pairs.append(((before if n == 0 else width) + kept, width))
-            ups.append(_Up(pairs, c, stage(place, kind == _SEEING[1]), time, i == count - 1))
+            ups.append(_Up(pairs, c, stages[place], time, i == count - 1))
             before = width
         self.up_blocks = nn.ModuleList(ups)
         self.conv_norm_out = nn.GroupNorm(c.norm_num_groups, widths[0], c.norm_eps)
@@ -322,29 +365,37 @@ class UNet2DConditionModel(nn.Module):
         text_embeds: Tensor | None = None,
         time_ids: Tensor | None = None,
         timestep_cond: Tensor | None = None,
+        controls: Sequence[Tensor] | None = None,
     ) -> Tensor:
         """The model's output for noisy latents.
 
         text_embeds (batch, width) and time_ids (batch, 6): what SDXL is told besides.
-        timestep_cond (batch, width): the guidance that a distilled model is told.
+        timestep_cond (batch, width): the guidance that a distilled model is told. controls: what a
+        ControlNet adds to each map of the way down, and to the middle's.
         """
-        c = self.config
-        waves = sinusoid(timestep, c.block_out_channels[0], c.flip_sin_to_cos, c.freq_shift)
-        time = self.time_embedding(waves.to(dtype=sample.dtype), timestep_cond)
-        if c.addition_embed_type is not None:
-            if text_embeds is None or time_ids is None:
-                raise ValueError("UNet2DConditionModel: this model needs text_embeds and time_ids")
-            width = int(c.addition_time_embed_dim or 0)
-            sizes = sinusoid(time_ids.flatten(), width, c.flip_sin_to_cos, c.freq_shift)
-            sizes = sizes.reshape(len(text_embeds), -1).to(dtype=sample.dtype)
-            time = time + self.add_embedding(cat([text_embeds, sizes], -1))
-        x = self.conv_in(sample)
-        kept = [x]
-        for block in self.down_blocks:
-            x = block(x, time, encoder_hidden_states, kept)
-        x = self.mid_block(x, time, encoder_hidden_states)
+        time = self.time(sample, timestep, text_embeds, time_ids, timestep_cond)
+        x, kept = self.down(self.conv_in(sample), time, encoder_hidden_states)
+        if controls is not None:
+            *added, middle = controls
+            kept = [map_ + more for map_, more in zip(kept, added, strict=True)]
+            x = x + middle
         for larger in self.up_blocks:
             x = larger(x, time, encoder_hidden_states, kept)
-        x = ACTIVATIONS[c.act_fn](self.conv_norm_out(x))
+        x = ACTIVATIONS[self.config.act_fn](self.conv_norm_out(x))
         out: Tensor = self.conv_out(x)
         return out
+
+
+def _time_width(c: Any) -> int:
+    return int(getattr(c, "time_embedding_dim", None) or 4 * c.block_out_channels[0])
+
+
+def _stages(c: Any, seeing: list[bool]) -> list[_Stage]:
+    """What the blocks of each size have in common, from the largest maps on."""
+    count = len(seeing)
+    layers = each("layers_per_block", c.layers_per_block, count)
+    # The number of heads is called their dimension, in these files alone.
+    heads = each("attention_head_dim", c.attention_head_dim, count)
+    contexts = each("cross_attention_dim", c.cross_attention_dim, count)
+    depths = each("transformer_layers_per_block", c.transformer_layers_per_block, count)
+    return [_Stage(*row) for row in zip(layers, heads, contexts, depths, seeing, strict=True)]

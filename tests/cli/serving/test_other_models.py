@@ -19,7 +19,7 @@ pytestmark = pytest.mark.native
 class Hears(SimpleNamespace):
     """Stands in for a model of speech: tells how long a recording is."""
 
-    tasks = ("automatic-speech-recognition", "text-to-speech", "text-to-image")
+    tasks = ("automatic-speech-recognition", "text-to-speech")
     config = None
     parameters = list  # it has none
 
@@ -99,31 +99,17 @@ def test_documents_are_ranked(http: httpx.Client, monkeypatch: pytest.MonkeyPatc
     assert http.post("/v1/rerank", json={**body, "query": ""}).status_code == 400
 
 
-def test_models_that_speak_and_draw(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    def checked(options: Any) -> Any:
-        if "height" in options and options["height"] > 64:
-            raise ValueError("height is 128; it must be at most 64")
-        return options
-
+def test_models_that_speak(http: httpx.Client, monkeypatch: pytest.MonkeyPatch) -> None:
     def run(model: Any, text: str, options: Any, watched: bool) -> Any:
         yield from ()
-        image = np.zeros((options.get("height", 4), options.get("width", 4), 3), np.uint8)
-        return {"audio": np.ones(5, np.float32), "sampling_rate": 8000, "image": image}
+        return {"audio": np.ones(5, np.float32), "sampling_rate": 8000}
 
-    task = SimpleNamespace(checked=checked, run=run)
+    task = SimpleNamespace(checked=lambda options: options, run=run)
     monkeypatch.setattr("rushlight.cli.serving.making.find", lambda name: task)
     spoken = http.post("/v1/audio/speech", json={"model": "hears", "input": "Hi", "voice": "alloy"})
     assert spoken.headers["content-type"] == "audio/wav" and spoken.content[:4] == b"RIFF"
     plain = http.post("/v1/audio/speech", json={"input": "Hi", "response_format": "pcm"})
     assert np.frombuffer(plain.content, "<i2").tolist() == [32767] * 5
-    body = {"prompt": "a light", "size": "6x5", "n": 2, "seed": 3}
-    drawn = http.post("/v1/images/generations", json=body).json()["data"]
-    assert len(drawn) == 2
-    held = Image.open(io.BytesIO(base64.b64decode(drawn[0]["b64_json"])))
-    assert held.size == (6, 5) and held.format == "PNG"
-    for wrong, words in (({"size": "6x128"}, "at most 64"), ({"size": "big"}, "width x height")):
-        answer = http.post("/v1/images/generations", json=body | wrong)
-        assert answer.status_code == 400 and words in answer.json()["error"]["message"]
 
 
 def wav(count: int) -> bytes:

@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 _spec = importlib.util.spec_from_file_location(
     "tiny_pipelines", Path(__file__).parents[1] / "tiny_pipelines.py"
 )
@@ -261,6 +263,14 @@ ROWS: dict[str, dict[str, Any]] = {
             "negative_prompt": "a dim cat",
         },
     },
+    "qwen-edit": {
+        "class": "QwenImageEditPlusPipeline",
+        "processor": {
+            "image_processor_type": "Qwen2VLImageProcessor",
+            "min_pixels": 784,
+            "max_pixels": 3136,
+        },
+    },
     "flux2-klein": {
         "class": "Flux2KleinPipeline",
         "transformer": {
@@ -286,7 +296,19 @@ ROWS: dict[str, dict[str, Any]] = {
         "options": {"num_inference_steps": 3, "guidance_scale": 2.0, "max_sequence_length": 24},
     },
 }
+_EDIT = {k: v for k, v in ROWS["qwen-image"].items() if k != "class"}
+ROWS["qwen-edit"] |= {**_EDIT, "transformer": {**_EDIT["transformer"], "zero_cond_t": True}}
+AREA = 64 * 64  # pixels of pictures to draw after, in the row "qwen-edit"
 LAYERS = (1, 2, 3)  # of FLUX.2 klein's text encoder
+EDITING = ("flux2-klein", "qwen-edit")  # rows that are drawn after pictures, too, or alone
+
+
+def references() -> list[Any]:
+    """Pictures to draw after: one that is cropped a little, and one that is not."""
+    tiles = np.tile(tiny.picture(), (3, 3, 1))
+    return [np.ascontiguousarray(tiles[:70, :85]), np.ascontiguousarray(tiles[:64, 16:80, ::-1])]
+
+
 _CHAT = (
     "{% for m in messages %}<|im_start|>{{ m.role }} {{ m.content }}<|im_end|>{% endfor %}"
     "<|im_start|>assistant{% if not enable_thinking %} think{% endif %}"
@@ -308,10 +330,14 @@ def write_words(folder: Path, kind: str) -> None:
     words = ["<pad>", "</s>", "<bos>", "<unk>"]
     words += "a bad candle on the table dim cat user assistant think system image : ,".split()
     named = [*words, *(f"w{i}" for i in range(len(words), 60))]
+    marks = ["<|image_pad|>", "<|video_pad|>", "<|vision_start|>", "<|vision_end|>"]
+    special_words = dict(enumerate(words[:4]))
+    if kind == "qwen2_5_vl":
+        special_words |= dict(enumerate(marks, 60))
     added = [
         {"id": i, "content": text, "single_word": False, "lstrip": False, "rstrip": False,
          "normalized": False, "special": True}
-        for i, text in enumerate(words[:4])
+        for i, text in special_words.items()
     ]  # fmt: skip
     special = ends.get(kind)
     processor = None
@@ -378,6 +404,11 @@ def write_pipeline(folder: Path, name: str, shapes: Mapping[str, Mapping[str, An
         elif part in ("transformer", "vae"):
             index[part] = ["diffusers", config["_class_name"]]
             tiny.write_part(folder / part, config, shapes[part])
+    if "processor" in row:
+        index["processor"] = ["transformers", "Qwen2VLProcessor"]
+        (folder / "processor").mkdir(exist_ok=True)
+        file = folder / "processor" / "preprocessor_config.json"
+        file.write_text(json.dumps(row["processor"]))
     index["scheduler"] = ["diffusers", row["scheduler"]["_class_name"]]
     (folder / "scheduler").mkdir(exist_ok=True)
     (folder / "scheduler" / "scheduler_config.json").write_text(json.dumps(row["scheduler"]))

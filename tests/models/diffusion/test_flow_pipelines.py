@@ -21,6 +21,7 @@ from rushlight.models.diffusion.loading import load_pipeline
 from rushlight.models.diffusion.loop import sample
 from rushlight.models.diffusion.model import Request
 from rushlight.models.diffusion.pipelines.flux2_klein import Flux2Klein
+from rushlight.models.diffusion.pipelines.qwen_image_edit import QwenImageEditPlus
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.diffusion.single_file.names import vae_names
 
@@ -51,10 +52,12 @@ def folder_of(name: str, place: Path) -> Path:
     return folder
 
 
-def picture(name: str, place: Path, device: str) -> Any:
+def picture(name: str, place: Path, device: str, references: bool = False) -> Any:
     model = load_pipeline(folder_of(name, place), device)
     if isinstance(model, Flux2Klein):
         model.layers = table.LAYERS
+    if isinstance(model, QwenImageEditPlus):
+        model.read_area = model.drawn_area = table.AREA
     options = table.ROWS[name]["options"]
     negative = options.get("negative_prompt")
     request = Request(
@@ -67,6 +70,7 @@ def picture(name: str, place: Path, device: str) -> Any:
         0,
         max_sequence_length=options.get("max_sequence_length"),
         latents=table.latents(name),
+        references=[model.reference(r) for r in table.references()] if references else [],
     )
     run = sample(model, request)
     reply = None
@@ -78,12 +82,30 @@ def picture(name: str, place: Path, device: str) -> Any:
         reply = asked.wait() if isinstance(asked, Readback) else None
 
 
-@pytest.mark.parametrize("name", table.ROWS)
-def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
-    found = picture(name, tmp_path, "cpu")
-    wanted = np.frombuffer(unpacked(GOLDENS[name]["picture"]), np.uint8)
+def far(drawn: Any, name: str, key: str = "picture") -> int:
+    wanted = np.frombuffer(unpacked(GOLDENS[name][key]), np.uint8)
     wanted = wanted.reshape(table.SIDE // 2, table.SIDE, 3).astype(int)
-    assert np.abs(found[::2].astype(int) - wanted).max() <= 2
+    return int(np.abs(drawn[::2].astype(int) - wanted).max())
+
+
+@pytest.mark.parametrize("name", [name for name in table.ROWS if "picture" in GOLDENS[name]])
+def test_pictures_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
+    assert far(picture(name, tmp_path, "cpu"), name) <= 2
+
+
+@pytest.mark.parametrize("name", table.EDITING)
+def test_pictures_after_others_are_those_of_diffusers(name: str, tmp_path: Path) -> None:
+    edited = picture(name, tmp_path, "cpu", references=True)
+    assert far(edited, name, "edited") <= 2
+    if name != "flux2-klein":
+        return
+    assert far(edited, name) > 2, "it does something"
+    model = load_pipeline(tmp_path)
+    pipe = rl.pipeline("text-to-image", model, steps=1)
+    with pytest.raises(ValueError, match="a picture has 32 x 32 pixels; each side must be at"):
+        pipe("a candle", reference_images=table.tiny.picture())
+    with pytest.raises(ValueError, match="9 pictures; a Flux2KleinPipeline looks at 4"):
+        pipe("a candle", reference_images=[table.references()[0]] * 9)
 
 
 def by_authors_names(row: str) -> dict[str, Any]:
