@@ -212,6 +212,13 @@ class WebGpuBackend:
         with self.lock:
             self.pool.budget = nbytes
 
+    def memory_left(self) -> int | None:
+        """Bytes that may still be taken under the budget; None without one."""
+        with self.lock:
+            self.pool.collect()
+            budget = self.pool.budget
+            return None if budget is None else max(0, budget - self.pool.used)
+
     def trim(self) -> None:
         """Free the memory that is kept for reuse, unless the device is lost."""
         if self.port.lost is None:

@@ -28,7 +28,7 @@ def replaced(x: Tensor, pictured: Mapping[str, Tensor]) -> Tensor:
 def deepened(x: Tensor, layer: int, pictured: Mapping[str, Tensor]) -> Tensor:
     """Hidden states after a layer, with what pictures add to them."""
     deep = pictured.get("deep")
-    return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x.dtype)
+    return x if deep is None or layer >= deep.shape[0] else x + deep[layer].to(x)
 
 
 _GROUPS = ("together", "near", "windowed")
