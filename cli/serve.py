@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from rushlight.cli.commands import check_device, fetched
+from rushlight.cli.placing import Map, Memory, places
 
 
 def serve(
@@ -33,6 +35,8 @@ def serve(
         tuple[Path, Path] | None, typer.Option(help="Files of the certificate and of its key.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
+    device_map: Map = None,
+    max_memory: Memory = None,
     parallel: Annotated[int, typer.Option(min=1, max=256, help="Requests at a time.")] = 4,
     cache_mb: Annotated[
         int, typer.Option(min=0, help="Memory of the caches of earlier conversations, in MB.")
@@ -64,7 +68,8 @@ def serve(
     check_device(device)
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
     names = [name for name in (model, embedding, speech, *(also or ())) if name]
-    server = loaded(dict.fromkeys(names), device, limits)
+    where = places(device, device_map, max_memory)
+    server = loaded(dict.fromkeys(names), device, limits, where)
     config = uvicorn.Config(
         application(server, key=key, origins=allow_origin or ()),
         host=host,
@@ -78,10 +83,11 @@ def serve(
     uvicorn.Server(config).run()
 
 
-def loaded(names: Any, device: str, limits: Any) -> Any:
+def loaded(names: Any, device: str, limits: Any, where: Mapping[str, Any] | None = None) -> Any:
     """A server of models by their names, folders, files or hub ids.
 
-    names: the first is asked where a request names none. device, limits: of all of them.
+    names: the first is asked where a request names none. device, limits: of all of them. where:
+    the arguments of `load` for the first.
     """
     from rushlight import models
     from rushlight.cli.serving.server import Served, Server
@@ -89,5 +95,6 @@ def loaded(names: Any, device: str, limits: Any) -> Any:
     rows = []
     for name in names:
         short = Path(name).name if os.path.exists(name) else name
-        rows.append(Served(short, models.load(fetched(name), device), limits))
+        chosen = where if where is not None and not rows else {"device": device}
+        rows.append(Served(short, models.load(fetched(name), **chosen), limits))
     return Server(rows, limits)

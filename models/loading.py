@@ -357,7 +357,6 @@ def _on_devices(
         return {n: _placed(t, placement, wanted, plain) for n, t in by_name.items()}
     from rushlight.models.placing.carrying import hook_parts
 
-    model.placement = placement
     hook_parts(model, placement)
     return {n: _placed(t, placement.device_of(n), wanted, plain) for n, t in by_name.items()}
 

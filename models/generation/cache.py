@@ -5,7 +5,7 @@ Three kinds: keys and values of all tokens or of a window; compressed ones; a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
@@ -65,6 +65,8 @@ class Cache:
         self.packed = self.dtype is q8_0
         if self.packed:
             check_packed(self.specs)
+        # Captured runs of layers, where these lie on several devices.
+        self.stages: dict[int, Callable[..., Tensor]] = {}
         self.capacity, self.longest, self.static = 0, 0, False
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)

@@ -293,11 +293,14 @@ class Decoder(SentenceEncoder, CausalLM):
         pictured = context.pictured
         x = self._embedded(ids, positions, pictured)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
-        for i, layer in enumerate(self._part(self.spec.names.layers)):
+        layers = self._part(self.spec.names.layers)
+        passed = None if self.stages is None else self.stages.through(layers, x, context)
+        for i, layer in enumerate(layers if passed is None else ()):
             x = layer(x, context)
             x = x if pictured is None else deepened(x, i, pictured)
             if context.kept is not None and i + 1 in context.kept:
                 context.kept[i + 1] = x
+        x = x if passed is None else passed
         if self._ends:
             x = x if self.placement is None else x.to(device=self.placement.first)
             x = self._ends[0].gathered(x)

@@ -3,16 +3,24 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Hashable, Iterator, MutableMapping
+from collections.abc import Callable, Hashable, Iterator, MutableMapping
 from dataclasses import fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
 from rushlight.core.backends import Device
+from rushlight.core.jit import capture
+from rushlight.core.jit.function import jit
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.generation.cache import Cache
+from rushlight.models.generation.session import CHUNK
 from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.encoder import EncoderContext
+from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.placing.plan import Placement
+
+if TYPE_CHECKING:
+    from rushlight.models.model import Model
 
 # What layers share; each device has its own, made once.
 _CONTEXTS = (AttentionContext, EncoderContext)
@@ -90,8 +98,81 @@ class Carrier:
         return by_device[device]
 
 
-def hook_parts(model: nn.Module, placement: Placement) -> None:
+class Stages:
+    """Runs the layers of a decoder; neighbours on one device are one captured function of a cache.
+
+    What goes from device to device is carried outside of these. Layers that leave something for
+    later ones are run one by one.
+    """
+
+    def __init__(self, placement: Placement) -> None:
+        self.runs: list[tuple[Device, int, int]] = []
+        for i, device in enumerate(placement.layers):
+            if self.runs and self.runs[-1][0] is device:
+                self.runs[-1] = device, self.runs[-1][1], i + 1
+            else:
+                self.runs.append((device, i, i + 1))
+        self._carrier = Carrier()
+        self._apart: bool | None = None  # whether no layer leaves anything; not known at first
+
+    def through(self, layers: Any, x: Tensor, context: AttentionContext) -> Tensor | None:
+        """The states after all layers; None where these must be run one by one."""
+        cache, length = context.cache, x.shape[1]
+        plain = context.pictured is None and context.kept is None and not context.shared
+        # Widths that recur are captured.
+        usual = plain and isinstance(cache, Cache) and cache.static and length in (1, CHUNK)
+        if cache is None or not usual or capture.capturing():
+            return None
+        if self._apart is None:
+            for layer in layers:
+                x = layer(x, context)
+            self._apart = not context.shared
+            return x
+        if not self._apart:
+            return None
+        for number, (device, first, stop) in enumerate(self.runs):
+            here: AttentionContext = self._carrier.carried(context, device)
+            if number not in cache.stages:
+                kinds = tuple(here.angles)
+                cache.stages[number] = jit(
+                    _stage(weakref.ref(cache), kinds, list(layers)[first:stop])
+                )
+            x = cache.stages[number](
+                x.to(device=device),
+                [list(pair) for pair in here.angles.values()],
+                list(here.offsets),
+                here.lengths,
+                here.positions,
+            )
+        return x
+
+
+def _stage(
+    of: weakref.ref[Cache], kinds: tuple[RotarySpec, ...], layers: list[nn.Module]
+) -> Callable[..., Tensor]:
+    """A function of neighbouring layers with their cache, as `jit` captures it."""
+
+    def stage(
+        x: Tensor,
+        angles: list[list[Tensor]],
+        offsets: list[Tensor],
+        lengths: Tensor | None,
+        positions: Tensor | None,
+    ) -> Tensor:
+        pairs: dict[RotarySpec, tuple[Tensor, Tensor]] = {
+            kind: (cos, sin) for kind, (cos, sin) in zip(kinds, angles, strict=True)
+        }
+        context = AttentionContext(pairs, None, lengths, of(), offsets, positions)
+        for layer in layers:
+            x = layer(x, context)
+        return x
+
+    return stage
+
+
+def hook_parts(model: Model, placement: Placement) -> None:
     """Let each part of a model get what it reads on its own device."""
+    model.placement, model.stages = placement, Stages(placement)
     carrier, paths = Carrier(), placement.paths
     placed = dict.fromkeys(paths.before, placement.first)
     placed |= dict(zip(paths.layers, placement.layers, strict=True)) | dict(placement.after)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from rushlight.core import nn
 from rushlight.core.backends import Device
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, float32
@@ -270,7 +271,6 @@ def _placement(
     known = (*paths.before, *paths.layers, *paths.after)
     plain = paths.before and all(any(n.startswith(f"{p}.") for p in known) for n in tensors)
     main = host if plain and host in used else first
-    _check_shared(model, paths, layers)
     table = next(
         (t for n, t in tensors.items() if n.startswith(f"{(paths.before or known)[0]}.")), None
     )
@@ -278,22 +278,38 @@ def _placement(
     if table is not None and table.dtype.is_floating_point:
         states = dtype or table.dtype
     bare = Placement(paths, main, first, tuple(layers), after)
+    _check_shared(model, bare)
     carried = carried_bytes(model, bare, states)
     told = _words(model, bare, tensors, parts, dtype, carried)
     return Placement(paths, main, first, tuple(layers), after, carried, told)
 
 
-def _check_shared(model: Model, paths: Paths, layers: list[Device]) -> None:
-    """LoadError for a weight that layers on two devices share."""
-    where: dict[int, tuple[str, Device]] = {}
-    for path, device in zip(paths.layers, layers, strict=True):
-        for p in model.get_submodule(path).parameters():
-            other, on = where.setdefault(id(p), (path, device))
-            if on is not device:
+def _check_shared(model: Model, placement: Placement) -> None:
+    """LoadError for a layer that reads with a weight of a part on another device."""
+    names = {id(p): name for name, p in model.named_parameters()}
+    for path, device in zip(placement.paths.layers, placement.layers, strict=True):
+        for p in _reached(model.get_submodule(path), set()):
+            name = names.get(id(p), path)
+            if (other := placement.device_of(name)) is not device and name != path:
                 raise LoadError(
-                    f"{model.config.model_type}: {other} on {on} and {path} on {device} share a "
-                    "weight; place both on one device"
+                    f"{model.config.model_type}: {path} on {device} computes with {name} on "
+                    f"{other}; place both on one device, or give device"
                 )
+
+
+def _reached(value: Any, seen: set[int]) -> Iterator[Tensor]:
+    """The parameters that a module holds, also those that are not below its path."""
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, (tuple, list)):
+        for each in value:
+            yield from _reached(each, seen)
+    elif isinstance(value, (nn.Module, dict)):
+        for each in (value if isinstance(value, dict) else vars(value)).values():
+            yield from _reached(each, seen)
 
 
 def _words(
@@ -308,7 +324,8 @@ def _words(
     weights = dict.fromkeys(placement.devices, 0)
     for name, t in tensors.items():
         weights[placement.device_of(name)] += nbytes_of(t, dtype)
-    kept = kept_bytes(model, len(placement.layers))
+    kept, tokens = kept_bytes(model, len(placement.layers)), KEPT
+    tokens = min(tokens, getattr(model, "context_length", tokens))
     lines = []
     for device in placement.devices:
         what = ["the embedding"] if placement.first is device else []
@@ -316,7 +333,7 @@ def _words(
         what += [path.rpartition(".")[2] for path, d in placement.after.items() if d is device]
         cache = sum(n for n, d in zip(kept, placement.layers, strict=True) if d is device)
         line = f"{device} has {', '.join(what)}: {size(weights[device])} of weights"
-        lines.append(line + (f", {size(cache)} of cache for {KEPT} tokens" if cache else ""))
+        lines.append(line + (f", {size(cache)} of cache for {tokens} tokens" if cache else ""))
     return (
         f"{model.config.model_type} is placed on {len(placement.devices)} devices. "
         + ". ".join(lines)
