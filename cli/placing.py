@@ -43,9 +43,7 @@ def places(device: str, device_map: str | None, max_memory: Sequence[str] | None
         except ValueError as error:
             raise typer.BadParameter(f"--device-map: {error}") from None
         if not isinstance(told, dict):
-            raise typer.BadParameter(
-                "--device-map: the JSON must be an object of names"
-            )
+            raise typer.BadParameter("--device-map: the JSON must be an object of names")
     elif "=" in device_map:
         told = dict(_pair(text, "--device-map") for text in device_map.split(","))
     return {"device_map": told, "max_memory": bounds or None}

@@ -92,7 +92,7 @@ def loaded(names: Any, device: str, limits: Any, where: Mapping[str, Any] | None
     from rushlight import models
     from rushlight.cli.serving.server import Served, Server
 
-    rows = []
+    rows: list[Served] = []
     for name in names:
         short = Path(name).name if os.path.exists(name) else name
         chosen = where if where is not None and not rows else {"device": device}

@@ -13,7 +13,7 @@ from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
-    from rushlight.models.placing.carrying import Stages
+    from rushlight.models.placing.carrying import Runs
     from rushlight.models.placing.parts import Paths
     from rushlight.models.placing.plan import Placement
 
@@ -35,7 +35,7 @@ class Model(nn.Module):
     headless: str = ""
     tokenizer: Tokenizer | None = None
     placement: Placement | None = None
-    stages: Stages | None = None  # the captured runs of layers on one device
+    layer_runs: Runs | None = None  # the captured runs of layers on one device
     files: Mapping[str, bytes] = {}  # the small files that `save_pretrained` writes again
 
     @property

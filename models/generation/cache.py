@@ -66,7 +66,7 @@ class Cache:
         if self.packed:
             check_packed(self.specs)
         # Captured runs of layers, where these lie on several devices.
-        self.stages: dict[int, Callable[..., Tensor]] = {}
+        self.layer_runs: dict[int, Callable[..., Tensor]] = {}
         self.capacity, self.longest, self.static = 0, 0, False
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)

@@ -294,7 +294,7 @@ class Decoder(SentenceEncoder, CausalLM):
         x = self._embedded(ids, positions, pictured)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
         layers = self._part(self.spec.names.layers)
-        passed = None if self.stages is None else self.stages.through(layers, x, context)
+        passed = None if self.layer_runs is None else self.layer_runs.through(layers, x, context)
         for i, layer in enumerate(layers if passed is None else ()):
             x = layer(x, context)
             x = x if pictured is None else deepened(x, i, pictured)

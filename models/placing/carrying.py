@@ -98,7 +98,7 @@ class Carrier:
         return by_device[device]
 
 
-class Stages:
+class Runs:
     """Runs the layers of a decoder; neighbours on one device are one captured function of a cache.
 
     What goes from device to device is carried outside of these. Layers that leave something for
@@ -132,12 +132,12 @@ class Stages:
             return None
         for number, (device, first, stop) in enumerate(self.runs):
             here: AttentionContext = self._carrier.carried(context, device)
-            if number not in cache.stages:
+            if number not in cache.layer_runs:
                 kinds = tuple(here.angles)
-                cache.stages[number] = jit(
-                    _stage(weakref.ref(cache), kinds, list(layers)[first:stop])
+                cache.layer_runs[number] = jit(
+                    _run(weakref.ref(cache), kinds, list(layers)[first:stop])
                 )
-            x = cache.stages[number](
+            x = cache.layer_runs[number](
                 x.to(device=device),
                 [list(pair) for pair in here.angles.values()],
                 list(here.offsets),
@@ -147,12 +147,12 @@ class Stages:
         return x
 
 
-def _stage(
+def _run(
     of: weakref.ref[Cache], kinds: tuple[RotarySpec, ...], layers: list[nn.Module]
 ) -> Callable[..., Tensor]:
     """A function of neighbouring layers with their cache, as `jit` captures it."""
 
-    def stage(
+    def run(
         x: Tensor,
         angles: list[list[Tensor]],
         offsets: list[Tensor],
@@ -167,12 +167,12 @@ def _stage(
             x = layer(x, context)
         return x
 
-    return stage
+    return run
 
 
 def hook_parts(model: Model, placement: Placement) -> None:
     """Let each part of a model get what it reads on its own device."""
-    model.placement, model.stages = placement, Stages(placement)
+    model.placement, model.layer_runs = placement, Runs(placement)
     carrier, paths = Carrier(), placement.paths
     placed = dict.fromkeys(paths.before, placement.first)
     placed |= dict(zip(paths.layers, placement.layers, strict=True)) | dict(placement.after)

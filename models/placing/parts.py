@@ -137,7 +137,7 @@ def carried_bytes(model: Any, places: Any, dtype: DType) -> int:
         here = device
     if paths.head and here is not places.first:
         total, here = total + state, places.first
-    if paths.after and getattr(model, "vocab_size", 0):
+    if len(paths.after) > 0 and getattr(model, "vocab_size", 0):
         total += 0 if here is places.main else model.vocab_size * dtype.itemsize
     # Positions, angles, and the numbers of tokens in the caches.
     rotary = getattr(model, "rotary", None)

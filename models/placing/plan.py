@@ -31,9 +31,9 @@ if TYPE_CHECKING:
 log = logging.getLogger("rushlight")
 
 # What `load` takes: "auto", a device for all, or a device for each name of a module.
-DeviceMap = str | Mapping[str, str | int | Device]
+DeviceMap = str | Mapping[str, Any]
 # Bytes of each device that may be used, as a number or a text such as "4GiB".
-MaxMemory = Mapping[str | int | Device, int | str]
+MaxMemory = Mapping[Any, int | str]
 # The share of a bound that is left for what layers compute.
 _FREE = 10
 _UNITS = {"": 1, "K": 1000, "M": 1000**2, "G": 1000**3, "T": 1000**4}
@@ -134,7 +134,7 @@ def place(
 
 
 def _device(name: str | int | Device) -> Device:
-    if isinstance(name, int) and not isinstance(name, bool):
+    if isinstance(name, int):
         return as_device("webgpu", name)
     if name == "disk":
         raise ValueError(
@@ -260,7 +260,7 @@ def _placement(
     dtype: DType | None,
 ) -> Placement:
     first = chosen.get(parts[0].name) or chosen[parts[1].name]
-    layers = []
+    layers: list[Device] = []
     for part in parts[1 : 1 + len(paths.layers)]:
         layers.append(chosen.get(part.name, layers[-1] if layers else first))
     last = chosen.get(parts[-1].name) if paths.after else None

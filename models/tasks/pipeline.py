@@ -115,7 +115,7 @@ def pipeline(
     task: default: the first that the model's family serves. model: default: the task's own default.
     defaults: options of the task for every call. ValueError if the model does not serve the task.
 
-    `device`, `dtype`, `format`, `device_map`, `max_memory`: as for `load`, of a model that is named.
+    `device`, `dtype`, `format`, `device_map` and `max_memory` are load's, for a model by name.
     """
     known = None if task is None else find(task)
     if model is None:

@@ -98,7 +98,7 @@ def test_a_model_larger_than_the_adapter(budget: int, caplog: pytest.LogCaptureF
         model = rl.models.assemble(
             files, weights, device_map="auto", max_memory={"webgpu": "1 GiB"}
         )
-    where = model.placement
+    where: Any = model.placement
     assert [str(d) for d in where.layers] == ["webgpu"] * 3 + ["cpu"]
     assert str(where) in caplog.text
     assert "webgpu has the embedding, layers 0 to 2: 403.7 kB of weights" in str(where)
@@ -119,7 +119,7 @@ TURNS = {"model.embed_tokens": "cpu", "model.layers": "webgpu", "model.layers.2"
 def test_borders_in_the_middle(tied: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     files, weights = parts(tied)
     one = rl.models.assemble(files, weights)
-    split = rl.models.assemble(files, weights, device_map=TURNS if not tied else ODD)
+    split: Any = rl.models.assemble(files, weights, device_map=TURNS if not tied else ODD)
     assert tokens(split) == tokens(one)
     batch = {"max_new_tokens": 6, "linear": "exact"}
     prompts = [PROMPT, PROMPT[:3]]
@@ -154,7 +154,7 @@ def test_kinds_of_layers(kind: str, table: ModuleType, rows: ModuleType) -> None
     weights = {n: rl.tensor(table.values_of(n, tuple(s))) for n, s in shapes.items()}
     places = {"": "webgpu"} | dict.fromkeys(one.parts_in_order().layers[1::2], "cpu")
     files = {"config.json": json.dumps(config).encode()}
-    split = rl.models.assemble(files, weights, device_map=places)
+    split: Any = rl.models.assemble(files, weights, device_map=places)
     ids = table.ids_of(table.vocab_of(config))
     results = []
     for model in (one, split):
@@ -169,7 +169,7 @@ def test_kinds_of_layers(kind: str, table: ModuleType, rows: ModuleType) -> None
 
 def test_blocks_of_a_file(quantized_llama: Path) -> None:
     one = rl.models.load(quantized_llama)
-    split = rl.models.load(quantized_llama, device_map="auto", max_memory={"webgpu": "1.2MB"})
+    split: Any = rl.models.load(quantized_llama, device_map="auto", max_memory={"webgpu": "1.2MB"})
     assert len(split.placement.devices) == 2
     assert {str(p.device) for p in split.parameters()} == {"cpu", "webgpu"}
     options = {"max_new_tokens": 8, "temperature": 0, "linear": "exact"}
