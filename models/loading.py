@@ -238,7 +238,8 @@ async def load_async(
 ) -> Model:
     """`load` without blocking; in the tab `path_or_url` is an address, a hub id or a folder there.
 
-    The arguments and what it raises are load's. In the tab there is no `device_map`: ValueError.
+    `path_or_url`, `device`, `dtype`, `format`, `progress`, `device_map`, `max_memory` and what it
+    raises are load's. In the tab there is no `device_map`: ValueError.
     """
     if sys.platform != "emscripten":
         import asyncio

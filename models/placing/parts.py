@@ -137,8 +137,8 @@ def carried_bytes(model: Any, places: Any, dtype: DType) -> int:
         here = device
     if paths.head and here is not places.first:
         total, here = total + state, places.first
-    if len(paths.after) > 0 and getattr(model, "vocab_size", 0):
-        total += 0 if here is places.main else model.vocab_size * dtype.itemsize
+    rows: int = getattr(model, "vocab_size", 0) if paths.after else 0
+    total += 0 if here is places.main else rows * dtype.itemsize
     # Positions, angles, and the numbers of tokens in the caches.
     rotary = getattr(model, "rotary", None)
     angles = sum(4 * spec.dim for spec in rotary.ropes) if rotary is not None else 0
