@@ -6,12 +6,13 @@ import dataclasses
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from rushlight.cli import show
 from rushlight.cli.commands import Json, check_device, fetched
+from rushlight.cli.placing import Map, Memory, places
 
 if TYPE_CHECKING:
     from rushlight.models import Model
@@ -40,6 +41,8 @@ def perplexity(
     ] = "float32",
     linear: Linear = "fast",
     device: Where = "cpu",
+    device_map: Map = None,
+    max_memory: Memory = None,
     as_json: Json = False,
 ) -> None:
     """Measure how well a language model predicts a text, as llama.cpp measures it."""
@@ -48,7 +51,8 @@ def perplexity(
     check_device(device)
     _check_choices(linear, cache_type)
     sample = _read(text)
-    loaded, base = _load(model, device), None if kl is None else _load(kl, device)
+    where = places(device, device_map, max_memory)
+    loaded, base = _load(model, **where), None if kl is None else _load(kl, **where)
     with show.bar("perplexity", unit="windows", least=2) as progress:
         measured = measure(
             loaded,
@@ -92,7 +96,7 @@ def imatrix(
     if out.exists() and not overwrite:  # said before the text is read through
         raise FileExistsError(f"{out} exists already\n  hint: pass --overwrite, or another name")
     sample = _read(text)
-    loaded = _load(model, device)
+    loaded = _load(model, device=device)
     with show.bar("imatrix", unit="windows", least=2) as progress:
         matrix = importance(loaded, sample, context=context, linear=linear, progress=progress)
     matrix.save(out, (text.name,), overwrite=overwrite)
@@ -119,7 +123,7 @@ def _read(text: Path) -> str:
         raise ValueError(f"{text} is not UTF-8 text: byte {error.start} is wrong") from None
 
 
-def _load(name: str, device: str) -> Model:
+def _load(name: str, **where: Any) -> Model:
     from rushlight import models
 
-    return models.load(fetched(name), device=device)
+    return models.load(fetched(name), **where)

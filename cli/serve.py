@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -11,6 +12,7 @@ from typing import Annotated, Any
 import typer
 
 from rushlight.cli.commands import check_device, fetched
+from rushlight.cli.placing import Map, places
 
 
 def serve(
@@ -37,6 +39,7 @@ def serve(
         tuple[Path, Path] | None, typer.Option(help="Files of the certificate and of its key.")
     ] = None,
     device: Annotated[str, typer.Option(help="Where to compute.")] = "cpu",
+    device_map: Map = None,
     parallel: Annotated[int, typer.Option(min=1, max=256, help="Requests at a time.")] = 4,
     cache_mb: Annotated[
         int, typer.Option(min=0, help="Memory of the caches of earlier conversations, in MB.")
@@ -75,7 +78,8 @@ def serve(
     check_device(device)
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
     limits.memory = (memory_mb or 0) << 20
-    server = loaded(dict.fromkeys((model, *(also or ()))), device, limits)
+    where = places(device, device_map, None)
+    server = loaded(dict.fromkeys((model, *(also or ()))), device, limits, where)
     config = uvicorn.Config(
         application(server, key=key, origins=allow_origin or ()),
         host=host,
@@ -89,20 +93,21 @@ def serve(
     uvicorn.Server(config).run()
 
 
-def loaded(names: Any, device: str, limits: Any) -> Any:
+def loaded(names: Any, device: str, limits: Any, where: Mapping[str, Any] | None = None) -> Any:
     """A server of models by their names, folders, files or hub ids.
 
-    names: the first is asked where a request names none. device, limits: of all of them. Each is
-    loaded once, so that what is wrong with it is known now; ValueError for one that is larger than
-    `limits.memory`.
+    names: the first is asked where a request names none. device, limits: of all of them. where:
+    the arguments of `load` for the first, in place of the device. Each is loaded once, so that what
+    is wrong with it is known now; ValueError for one that is larger than `limits.memory`.
     """
     from rushlight import models
     from rushlight.cli.serving.held import Served
     from rushlight.cli.serving.server import Server
 
     rows: list[Served] = []
-    for name in reversed(list(names)):  # so that the first one is loaded at the end
-        load = partial(models.load, fetched(name), device)
+    for number, name in reversed(list(enumerate(names))):  # so that the first is loaded at the end
+        chosen = where if where is not None and number == 0 else {"device": device}
+        load = partial(models.load, fetched(name), **chosen)
         short = Path(name).name if os.path.exists(name) else name
         row = Served(short, load(), limits, load if limits.memory else None)
         rows.insert(0, row)

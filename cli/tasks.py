@@ -15,6 +15,7 @@ import typer
 from rushlight.cli import show
 from rushlight.cli.commands import Json, Model, check_device, fetched
 from rushlight.cli.listen import listen
+from rushlight.cli.placing import Map, Memory, places
 from rushlight.cli.sounds import flags_of, heard
 from rushlight.cli.speak import FLAGS, Voice, speak
 from rushlight.cli.talk import talk
@@ -85,6 +86,7 @@ def _command(task: Task) -> Callable[..., None]:
         **_input_flags(task),
         "model": (Model, task.command.model or _REQUIRED),
         "device": (Annotated[str, typer.Option(help="Where to compute.")], "cpu"),
+        **({"device_map": (Map, None), "max_memory": (Memory, None)} if _of_texts(task) else {}),
         **({"adapter": _ADAPTER} if task.streams else {}),
         **({"mmproj": _MMPROJ} if task.name in ("chat", "image-text-to-text") else {}),
         **_option_flags(task.options, defaults),
@@ -128,6 +130,12 @@ def _command(task: Task) -> Callable[..., None]:
     run.__name__ = task.command.verb
     run.__doc__ = task.command.help or task.summary
     return run
+
+
+def _of_texts(task: Task) -> bool:
+    """Whether the task's models are language models, whose layers can be placed."""
+    heard = task.name == "text-to-speech" or task.input.kind in ("audio", "recordings")
+    return (task.streams and not heard) or task.output == "vectors"
 
 
 def _input_flags(task: Task) -> dict[str, Flag]:
@@ -239,7 +247,10 @@ def _ready(
     folder = fetched(given["model"])
     began = time.perf_counter()
     loaded = models.load(
-        folder, given["device"], adapter=given.get("adapter"), mmproj=given.get("mmproj")
+        folder,
+        **places(given["device"], given.get("device_map"), given.get("max_memory")),
+        adapter=given.get("adapter"),
+        mmproj=given.get("mmproj"),
     )
     return Pipeline(check_served(loaded, task.name), loaded, options), time.perf_counter() - began
 

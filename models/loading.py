@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from rushlight.core.backends import Device, device_async
+from rushlight.core.backends import HOST, Device, device_async
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError, LoadError
@@ -29,6 +29,7 @@ from rushlight.models.small_files import small_json
 
 if TYPE_CHECKING:
     from rushlight.models.model import Model
+    from rushlight.models.placing.plan import DeviceMap, MaxMemory
 
 Progress = Callable[[int, int | None], None]
 
@@ -52,6 +53,8 @@ def load(
     format: str | None = None,
     mmproj: str | Path | None = None,
     progress: Progress | None = None,
+    device_map: DeviceMap | None = None,
+    max_memory: MaxMemory | None = None,
 ) -> Model:
     """The model in a folder, of a short name, or of a hub id `owner/name[@revision]`.
 
@@ -71,13 +74,22 @@ def load(
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
 
     `path_or_name` is one of these; `device` is where the weights are.
+
+    device_map: in place of `device`, for a model that one device does not hold: "auto" fills
+    webgpu, then cpu, with one layer after another; a dict has a device for names of modules ("" is
+    all others), as accelerate spells it. max_memory: with "auto", the bytes of each device that may
+    be used, as a number or a text: {"webgpu": "4GiB"}. Decoders and encoders of texts only; see
+    docs/gpu.md. ValueError for values that are none of these, LoadError for names that the model
+    has not, and for a layer that fits nowhere.
     """
     from rushlight.core.io.weights.source import is_address
     from rushlight.models.diffusion.loading import of_diffusion
     from rushlight.models.hub.names import resolve
     from rushlight.models.onnx.loading import of_onnx
 
+    places = _asked(device, device_map, max_memory)
     if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
+        _refuse(places, path_or_name, "a pipeline of diffusers")
         return drawing
     model = of_onnx(path_or_name, device, dtype, format, progress)
     if model is None:
@@ -89,7 +101,9 @@ def load(
                 return drawing
         parts = _parts(path_or_name, progress)
         parts = parts if mmproj is None else _with_projector(parts, str(mmproj))
-        model = from_parts(*parts, device=device, dtype=dtype)
+        model = from_parts(*parts, device=device, dtype=dtype, places=places)
+    elif places is not None:
+        _refuse(places, path_or_name, "a folder of ONNX files")
     elif mmproj is not None:
         raise LoadError(f"{path_or_name}: mmproj is for a GGUF file; this is one of ONNX")
     if adapter is not None:
@@ -99,6 +113,32 @@ def load(
         of_language = file_of_language(Path(path_or_name), str(adapter))
         load_adapter(model, of_language or adapter, progress=progress)
     return model
+
+
+# device_map and max_memory of `load`.
+Places = tuple["DeviceMap", "MaxMemory | None"]
+
+
+def _asked(
+    device: str | Device, device_map: DeviceMap | None, max_memory: MaxMemory | None
+) -> Places | None:
+    """What is asked of places; ValueError for arguments that exclude each other."""
+    if device_map is None:
+        if max_memory is not None:
+            raise ValueError('load: max_memory is for device_map="auto"')
+        return None
+    if as_device(device) is not HOST:
+        raise ValueError(f"load: give device={str(device)!r} or device_map, not both")
+    return device_map, max_memory
+
+
+def _refuse(places: Places | None, path: str | Path, what: str) -> None:
+    """LoadError where the parts of something that is no checkpoint of a family are to be placed."""
+    if places is not None:
+        raise LoadError(
+            f"{path}: device_map places the layers of a checkpoint; this is {what}",
+            hint='give device="webgpu" or device="cpu"',
+        )
 
 
 def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
@@ -187,16 +227,20 @@ def from_gguf(
     *,
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
+    places: Places | None = None,
 ) -> Model:
     """A model from a GGUF file's metadata and tensors; quantized weights stay as they are.
 
     Raises LoadError for an architecture that is not supported, and where names or shapes do not
-    fit.
+    fit. places: device_map and max_memory of `load`.
     """
     from rushlight.models.gguf.names import as_checkpoint
 
     files, renamed = as_checkpoint(metadata, tensors)
-    return assemble(files, renamed, device=device, dtype=dtype)
+    device_map, max_memory = places or (None, None)
+    return assemble(
+        files, renamed, device=device, dtype=dtype, device_map=device_map, max_memory=max_memory
+    )
 
 
 async def load_async(
@@ -206,17 +250,29 @@ async def load_async(
     *,
     format: str | None = None,
     progress: Progress | None = None,
+    device_map: DeviceMap | None = None,
+    max_memory: MaxMemory | None = None,
 ) -> Model:
     """`load` without blocking; in the tab `path_or_url` is an address, a hub id or a folder there.
 
-    `path_or_url`, `device`, `dtype`, `format`, `progress` and what it raises are load's.
+    `path_or_url`, `device`, `dtype`, `format`, `progress`, `device_map`, `max_memory` and what it
+    raises are load's. In the tab there is no `device_map`: ValueError.
     """
     if sys.platform != "emscripten":
         import asyncio
 
         return await asyncio.to_thread(
-            load, path_or_url, device, dtype, format=format, progress=progress
+            load,
+            path_or_url,
+            device,
+            dtype,
+            format=format,
+            progress=progress,
+            device_map=device_map,
+            max_memory=max_memory,
         )
+    if not device_map is max_memory is None:
+        raise ValueError("load_async: device_map is not supported in a tab; give device")
     if format not in (None, "onnx"):
         raise ValueError(f'load_async: format {format!r} is not supported; supported: "onnx", None')
     from rushlight.core.io.text.tokenizer import import_modules
@@ -261,11 +317,18 @@ def from_parts(
     *,
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
+    places: Places | None = None,
 ) -> Model:
-    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None."""
+    """A model from the parts of a checkpoint; `metadata` is that of a GGUF file, else None.
+
+    places: device_map and max_memory of `load`, which says what is raised.
+    """
     if metadata is None:
-        return assemble(files, tensors, device=device, dtype=dtype)
-    return from_gguf(metadata, tensors, device=device, dtype=dtype)
+        device_map, max_memory = places or (None, None)
+        return assemble(
+            files, tensors, device=device, dtype=dtype, device_map=device_map, max_memory=max_memory
+        )
+    return from_gguf(metadata, tensors, device=device, dtype=dtype, places=places)
 
 
 def assemble(
@@ -274,25 +337,51 @@ def assemble(
     *,
     device: str | Device = "cpu",
     dtype: str | DType | None = None,
+    device_map: DeviceMap | None = None,
+    max_memory: MaxMemory | None = None,
 ) -> Model:
     """A model from a checkpoint's small files (config.json, tokenizer.json, ...) and tensors.
 
     Raises LoadError for a model_type that is not supported, and where names or shapes do not fit.
 
-    `device` is where the weights are; `dtype`: floating weights are converted to it.
+    `device` is where the weights are; `dtype`: floating weights are converted to it. device_map,
+    max_memory: those of `load`, which says what is raised.
     """
+    places = _asked(device, device_map, max_memory)
     tensors = one_width(unwrapped(tensors))
     target, wanted = as_device(device), None if dtype is None else as_dtype(dtype)
     model, by_name, small, files = _shortened(files, tensors, wanted)
     # With assign the parameters share the mapped file or the downloaded bytes.
     plain = wanted or named_dtype(parse_object("config.json", small["config.json"]))
-    placed = {n: _placed(t, target, wanted, plain) for n, t in by_name.items()}
+    if places is None:
+        placed = {n: _placed(t, target, wanted, plain) for n, t in by_name.items()}
+    else:
+        placed = _on_devices(model, by_name, places, wanted, plain)
     model.load_state_dict(placed, assign=True)
     model.configure(files)
     small |= {name: files[name] for name in files if name.startswith(FOLDER)}
     model.files = small | dict(model.files)  # with those that `configure` keeps
     model.eval()
     return model
+
+
+def _on_devices(
+    model: Model,
+    by_name: Mapping[str, Tensor],
+    places: Places,
+    wanted: DType | None,
+    plain: DType,
+) -> dict[str, Tensor]:
+    """The parameters on the devices that device_map says; the model knows where its parts lie."""
+    from rushlight.models.placing.plan import place
+
+    placement = place(model, by_name, *places, wanted)
+    if isinstance(placement, Device):
+        return {n: _placed(t, placement, wanted, plain) for n, t in by_name.items()}
+    from rushlight.models.placing.carrying import hook_parts
+
+    hook_parts(model, placement)
+    return {n: _placed(t, placement.device_of(n), wanted, plain) for n, t in by_name.items()}
 
 
 def _shortened(

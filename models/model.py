@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from rushlight.core import nn
-from rushlight.core.backends import Device
+from rushlight.core.backends import KINDS, Device
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from rushlight.models.placing.carrying import Runs
+    from rushlight.models.placing.parts import Paths
+    from rushlight.models.placing.plan import Placement
 
 
 class Model(nn.Module):
@@ -20,6 +25,7 @@ class Model(nn.Module):
     a checkpoint may hold beside the parameter that they are equal to; "" for what is computed.
     lacking: tasks of a head that the checkpoint does not have, with the name of a tensor of it.
     headless: the name of the head's weight, if the model itself is what is below the head.
+    placement: where its parts lie, if `load` placed them on several devices.
     """
 
     config: Any
@@ -28,12 +34,31 @@ class Model(nn.Module):
     lacking: Mapping[str, str] = {}
     headless: str = ""
     tokenizer: Tokenizer | None = None
+    placement: Placement | None = None
+    layer_runs: Runs | None = None  # the captured runs of layers on one device
     files: Mapping[str, bytes] = {}  # the small files that `save_pretrained` writes again
 
     @property
     def device(self) -> Device:
-        """The device of the parameters."""
+        """The device of the parameters; of several, that of inputs and results."""
+        if self.placement is not None:
+            return self.placement.main
         return next(iter(self.parameters())).device
+
+    def parts_in_order(self) -> Paths | None:
+        """The paths of its modules for `device_map`; None where its layers cannot be placed."""
+        return None
+
+    def to(self, *args: Any, **options: Any) -> Self:
+        """`Module.to`. RuntimeError for a device where `device_map` placed the parts on several."""
+        if self.placement is not None:
+            kinds = [a for a in args if isinstance(a, Device) or str(a).partition(":")[0] in KINDS]
+            if kinds or options.get("device") is not None:
+                raise RuntimeError(
+                    f"to: device_map placed the parts of this {self.config.model_type} on "
+                    f"{', '.join(map(str, self.placement.devices))}; load it again for another"
+                )
+        return super().to(*args, **options)
 
     @property
     def dtype(self) -> DType:

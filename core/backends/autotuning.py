@@ -52,7 +52,8 @@ class Row(NamedTuple):
 class Choices:
     """The decisions of one device, and the classes that its lowerings asked for.
 
-    turn: counts changes of decisions; captured functions are compiled again after one.
+    turn: counts changes of decisions; captured functions are compiled again after one. banned: the
+    names that give wrong values on this adapter, and why; instead: what is taken in place of them.
     """
 
     def __init__(self) -> None:
@@ -60,6 +61,8 @@ class Choices:
         self.met: dict[Key, tuple[str, Sample | None]] = {}  # seen classes: guess, sample
         self.asked: list[Key] = []  # new classes of the running op
         self.rows: dict[Key, Row] = {}
+        self.banned: dict[Key, dict[str, str]] = {}
+        self.instead: dict[Key, str] = {}
         self.turn = 0
 
     def pick(self, key: Key, guess: str) -> str:
@@ -67,7 +70,12 @@ class Choices:
         if key not in self.met and len(self.met) < _MOST_CLASSES:
             self.met[key] = guess, None
             self.asked.append(key)
-        return self.table.get(key, guess)
+        return self.name(key, guess)
+
+    def name(self, key: Key, guess: str) -> str:
+        """The choice for a class, which is not counted as seen."""
+        chosen = self.table.get(key, guess)
+        return self.instead[key] if chosen in self.banned.get(key, ()) else chosen
 
     def note(
         self, op: str, inputs: Sequence[Operand | None], out: Operand, attrs: Mapping[str, Any]

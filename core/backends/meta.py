@@ -86,6 +86,10 @@ class MetaBackend:
     def weight_stream(self) -> None:
         """None: there is no memory to fill."""
 
+    def memory_left(self) -> int | None:
+        """None: there is no bound."""
+        return None
+
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Do nothing: every budget is kept."""
 

@@ -174,6 +174,9 @@ class Backend(Protocol):
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Refuse allocations beyond `nbytes` bytes in total; None: no bound."""
 
+    def memory_left(self) -> int | None:
+        """Bytes up to the bound of `set_memory_budget`; None without one."""
+
     def trim(self) -> None:
         """Free the memory that is kept for reuse."""
 

@@ -5,7 +5,7 @@ Three kinds: keys and values of all tokens or of a window; compressed ones; a re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from rushlight.core import ops
 from rushlight.core.backends import Device
@@ -46,7 +46,7 @@ class Cache:
     Python number, so that nothing is read back from the device. static: layers get whole buffers,
     so that shapes stay the same in captured steps. dtype: of keys and values, float or q8_0: rows
     of bytes made by `pack_rows`, for which features must be a multiple of 32 (ValueError). States
-    are float32.
+    are float32. devices: of each layer's tensors, where these are not on `device`.
     """
 
     @no_inference()
@@ -58,23 +58,27 @@ class Cache:
         limit: int,
         device: Device | str = "cpu",
         dtype: DType | str = "float32",
+        devices: Sequence[Device] | None = None,
     ) -> None:
         self.specs, self.batch = tuple(specs), batch
         self.limit, self.dtype = limit, as_dtype(dtype)
         self.packed = self.dtype is q8_0
         if self.packed:
             check_packed(self.specs)
+        # Captured runs of layers, where these lie on several devices.
+        self.layer_runs: dict[int, Callable[..., Tensor]] = {}
         self.capacity, self.longest, self.static = 0, 0, False
         self.written = 0  # the sum over steps of the longest row's tokens; at least `longest`
         self.lengths = ops.zeros(batch, dtype=int64, device=device)
+        self.devices = None if devices is None else tuple(devices)
         self.expected, self.farthest = ops.zeros(batch, dtype=int64, device=device), 0
         # (batch,) int64: what rotary positions are beyond the number of tokens, after pictures.
         self.shift: Tensor | None = None
         self.buffers: list[list[Tensor]] = [
-            [ops.zeros(batch, *shape, device=device) for shape in spec.shapes]
+            [ops.zeros(batch, *shape, device=self._at(i)) for shape in spec.shapes]
             if isinstance(spec, State)
             else []
-            for spec in self.specs
+            for i, spec in enumerate(self.specs)
         ]
         widths = {w for w in map(self._window, range(len(self.specs))) if w is not None}
         self.windows = {w: Window(w, self._layers(w), batch, self.device) for w in sorted(widths)}
@@ -95,8 +99,23 @@ class Cache:
 
     @property
     def device(self) -> Device:
-        """The device of the cached tensors."""
+        """The device of the cached tensors; of those on several, that of their lengths."""
         return self.lengths.device
+
+    def _at(self, layer: int) -> Device:
+        """The device of a layer's tensors."""
+        return self.device if self.devices is None else self.devices[layer]
+
+    def _like(self) -> Cache:
+        """An empty cache of the same kind."""
+        return Cache(
+            self.specs,
+            self.batch,
+            limit=self.limit,
+            device=self.device,
+            dtype=self.dtype,
+            devices=self.devices,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -146,7 +165,7 @@ class Cache:
                     size,
                     packed_bytes(n) if self.packed else n,
                     dtype=dtype,
-                    device=self.device,
+                    device=self._at(layer),
                 )
                 for heads, n in spec.rows
             ]
@@ -175,7 +194,8 @@ class Cache:
         places = places.clamp(max=window.size - 1)[:, None, :, None]
         for layer in window.layers:
             for t in self.buffers[layer] if keep else ():
-                index = places.expand(self.batch, t.shape[1], keep, t.shape[3])
+                index = places.to(device=t.device)
+                index = index.expand(self.batch, t.shape[1], keep, t.shape[3])
                 t[:, :, :keep] = t.gather(2, index)
         window.base.copy_(base)
         window.origin = self.written - keep
@@ -225,7 +245,7 @@ class Cache:
         counts = [self.lengths, *(window.base for window in self.windows.values())]
         counts += [] if self.shift is None else [self.shift]
         for t in (*counts, *(t for buffers in self.buffers for t in buffers)):
-            t.copy_(t.index_select(0, rows))
+            t.copy_(t.index_select(0, rows.to(device=t.device)))
 
     @property
     def counts(self) -> tuple[int, int]:
@@ -294,7 +314,7 @@ class Cache:
         """An independent copy of the cache, cut to `length` tokens if given; see `truncate`."""
         if length is not None and (reason := self.cannot_truncate(length)):
             raise ValueError(f"fork: {reason}; fork without a length")
-        new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
+        new = self._like()
         new.capacity, new.static = self.capacity, self.static
         new.longest, new.written, new.farthest = self.longest, self.written, self.farthest
         new.lengths, new.expected = self.lengths.clone(), self.expected.clone()
@@ -322,7 +342,7 @@ class Cache:
         """A copy cut to `length` tokens, without slots beyond them; ValueError as `truncate`."""
         if reason := self.cannot_truncate(length):
             raise ValueError(f"trimmed: {reason}; pass the length of the cache")
-        new = Cache(self.specs, self.batch, limit=self.limit, device=self.device, dtype=self.dtype)
+        new = self._like()
         whole = set(self._layers(None))
         new.buffers = [
             [(t[:, :, :length] if layer in whole else t).clone() for t in buffers]

@@ -71,7 +71,7 @@ def _copy_window(
     for layer in window.layers:
         for old, new in zip(source.buffers[layer], target.buffers[layer], strict=True):
             if count:
-                new[place, :, :count] = old[row].index_select(1, places)
+                new[place, :, :count] = old[row].index_select(1, places.to(device=old.device))
     other.base[place] = length - count
     other.first = max(other.first, length - count)
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Mapping, Sequence
 from collections.abc import Generator as Steps
 from typing import Any
 
+from rushlight.core.backends import Device
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import DType
 from rushlight.core.io.text.vocabularies.world import WORLD, WorldTokenizer
@@ -63,10 +64,19 @@ class CausalLM(Chatting):
         """The state that the cache keeps for each layer; families define it."""
         raise NotImplementedError(f"{type(self).__name__} does not define cache_specs")
 
+    def cache_devices(self) -> Sequence[Device] | None:
+        """The device of each of `cache_specs`; None where all are on the model's."""
+        return None
+
     def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
         """An empty cache for `batch` rows, with keys and values of a dtype: see `Cache`."""
         return Cache(
-            self.cache_specs(), batch, limit=self.context_length, device=self.device, dtype=dtype
+            self.cache_specs(),
+            batch,
+            limit=self.context_length,
+            device=self.device,
+            dtype=dtype,
+            devices=self.cache_devices(),
         )
 
     def generate(self, prompt: str | Sequence[int], **options: Any) -> Steps[str, None, None]:

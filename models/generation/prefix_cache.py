@@ -296,5 +296,5 @@ def _entry(model: CausalLM, tensors: dict[str, Tensor], i: int, row: Any, path: 
         source = _taken(tensors, f"{i}.{name}", path)
         if source.shape != t.shape or source.dtype is not t.dtype:
             raise ValueError(f"tensor {i}.{name} is {source.shape}, not {t.shape}")
-        t.copy_(source.to(model.device))
+        t.copy_(source.to(t.device))
     return Entry(ids, trimmed, str(row["linear"]), int(row["first"]))

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.core import nn
+from rushlight.core.backends import Device
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.cache_spec import CacheSpec
@@ -25,6 +26,7 @@ from rushlight.models.layers.positions.packing import placed
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
 from rushlight.models.layers.positions.waves import Spacing, waves
 from rushlight.models.layers.seeing.pictured import deepened, replaced
+from rushlight.models.placing.parts import Paths
 from rushlight.models.sentence import SentenceEncoder
 from rushlight.models.small_files import small_json
 
@@ -178,6 +180,32 @@ class Decoder(SentenceEncoder, CausalLM):
             *(two for of_layer in specs for two in of_layer[1:]),
         )
 
+    def cache_devices(self) -> tuple[Device, ...] | None:
+        """The device of each of `cache_specs`, if `load` placed the layers on several."""
+        if self.placement is None:
+            return None
+        layers = list(zip(self.placement.layers, self._part(self.spec.names.layers), strict=True))
+        counts = [len(getattr(layer, "cache_specs", ())) or 1 for _, layer in layers]
+        devices = [device for device, _ in layers]
+        devices += [d for (d, _), n in zip(layers, counts, strict=True) for _ in range(1, n)]
+        return tuple(devices) * (len(self.cache_specs()) // len(devices))
+
+    def parts_in_order(self) -> Paths | None:
+        """The embedding and what is beside it, the layers, and the last norm and the head."""
+        spec, names = self.spec, self.spec.names
+        base = f"{names.base}." if names.base else ""
+        before = [names.embedding, names.project_in, names.positions, names.embedding_norm]
+        after = [names.norm, names.project_out]
+        layers = [f"{base}{names.layers}.{i}" for i in range(len(spec.layers))]
+        first = [f"{base}{name}" for name in before if name is not None]
+        last = [f"{base}{name}" for name in after if name is not None]
+        last += [] if spec.transform is None else [spec.transform.dense, spec.transform.norm]
+        (first if spec.tied else last).append(names.head)
+        own = {path for path, _ in self.named_modules()}
+        first, last = ([path for path in paths if path in own] for paths in (first, last))
+        tied = names.head if spec.tied else ""
+        return Paths(tuple(first), tuple(layers), tuple(last), spec.width, tied)
+
     def forward(
         self,
         ids: Tensor,
@@ -267,12 +295,17 @@ class Decoder(SentenceEncoder, CausalLM):
         pictured = context.pictured
         x = self._embedded(ids, positions, pictured)
         x = self._ends[0].spread(ids, x, context) if self._ends else x
-        for i, layer in enumerate(self._part(self.spec.names.layers)):
+        layers = self._part(self.spec.names.layers)
+        passed = None if self.layer_runs is None else self.layer_runs.through(layers, x, context)
+        for i, layer in enumerate(layers if passed is None else ()):
             x = layer(x, context)
             x = x if pictured is None else deepened(x, i, pictured, self.spec.deep)
             if context.kept is not None and i + 1 in context.kept:
                 context.kept[i + 1] = x
-        x = self._ends[0].gathered(x) if self._ends else x
+        x = x if passed is None else passed
+        if self._ends:
+            x = x if self.placement is None else x.to(device=self.placement.first)
+            x = self._ends[0].gathered(x)
         spec = self.spec
         x = x if spec.names.norm is None else self._part(spec.names.norm)(x)
         if spec.embedding_width not in (None, spec.width):
@@ -282,7 +315,8 @@ class Decoder(SentenceEncoder, CausalLM):
 
     def states(self, ids: Tensor, mask: Tensor) -> Tensor:
         """Hidden states (batch, length, width) of texts with padding."""
-        return self.hidden(ids, attention_mask=mask)
+        x = self.hidden(ids, attention_mask=mask)
+        return x if self.placement is None else x.to(device=self.placement.main)
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read the tokenizer, the chat template, end tokens, and how texts are embedded."""
@@ -309,7 +343,7 @@ class Decoder(SentenceEncoder, CausalLM):
         if spec.learned_positions:
             x = x + self._part(names.positions)(positions + spec.positions_offset)
         if spec.waves is not None:
-            x = x + waves(positions + spec.positions_offset, spec.width, spec.waves).to(x.dtype)
+            x = x + waves(positions + spec.positions_offset, spec.width, spec.waves).to(x)
         if names.embedding_norm is not None:
             x = self._part(names.embedding_norm)(x)
         return x
@@ -319,7 +353,8 @@ class Decoder(SentenceEncoder, CausalLM):
 
         LoadError where the checkpoint has no head.
         """
-        return logits_of(self, hidden)
+        out = logits_of(self, hidden)
+        return out if self.placement is None else out.to(device=self.placement.main)
 
 
 def _layer(spec: DecoderSpec, i: int) -> nn.Module:

@@ -16,6 +16,7 @@ from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.positions.distances import RelativeBias, RelativeSpec, alibi_bias
 from rushlight.models.layers.positions.rotary import Angles, Rotary, RotarySpec
+from rushlight.models.placing.parts import Paths
 from rushlight.models.sentence import SentenceEncoder
 
 # MPNet's distances from here on share the last bucket.
@@ -405,10 +406,17 @@ class Encoder(SentenceEncoder):
         for i, path in enumerate(spec.paths):
             x = self.get_submodule(path)(x, context, i)
             if i == 0 and spec.conv is not None:
+                x = x.to(device=before.device)
                 x = self.get_submodule(disentangled.CONV)(before, x, real)
+        if self.placement is not None:
+            x = x.to(device=self.placement.main)
         if spec.place == "before" and spec.names.norm:
             x = self.get_submodule(spec.names.norm)(x)
         return x
+
+    def parts_in_order(self) -> Paths | None:
+        """The layers; all else lies where the embedding is."""
+        return Paths((), tuple(dict.fromkeys(self.spec.paths)), (), self.spec.width)
 
     def _turns(self, positions: Tensor) -> tuple[Tensor, Tensor] | None:
         """Cosines and sines of the angles that the checkpoint stores, if it does."""

@@ -75,6 +75,8 @@ def logits_of(model: Any, hidden: Tensor) -> Tensor:
     if spec.tied:
         head: Any = model.get_submodule(names.head) if spec.head_bias else None
         weight = model.get_submodule(f"{names.base}.{names.embedding}".lstrip(".")).weight
+        if hidden.device is not weight.device:  # the layers lie on several devices
+            hidden = hidden.to(device=weight.device)
         out = ops.linear(hidden, weight, None if head is None else head.bias)
     else:
         out = model.get_submodule(names.head)(hidden)
@@ -91,5 +93,6 @@ def last_hidden(x: Tensor, keep: int, lengths: Tensor | None) -> Tensor:
     if lengths is None:
         return x[:, -keep:]
     # (batch,) -> (batch, keep, width)
+    lengths = lengths.to(device=x.device)
     positions = (lengths.unsqueeze(1) + ops.arange(-keep, 0, device=x.device)).clamp(min=0)
     return x.gather(1, positions.unsqueeze(-1).expand(x.shape[0], keep, x.shape[2]))

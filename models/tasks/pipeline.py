@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rushlight.core.backends import Device
 from rushlight.core.backends.readback import Readback
@@ -15,6 +15,9 @@ from rushlight.models.loading import load
 from rushlight.models.model import Model
 from rushlight.models.tasks.record import Piece, Progress, Run, Task
 from rushlight.models.tasks.registry import check_served, find, first_task
+
+if TYPE_CHECKING:
+    from rushlight.models.placing.plan import DeviceMap, MaxMemory
 
 # progress(done, total)
 Tell = Callable[[int, int], object]
@@ -140,6 +143,8 @@ def pipeline(
     device: str | Device | None = None,
     dtype: str | DType | Mapping[str, str] | None = None,
     format: str | None = None,
+    device_map: DeviceMap | None = None,
+    max_memory: MaxMemory | None = None,
     **defaults: Any,
 ) -> Pipeline:
     """A task with its model: a name, a folder, a hub id, or a loaded model.
@@ -147,7 +152,7 @@ def pipeline(
     task: default: the first that the model's family serves. model: default: the task's own default.
     defaults: options of the task for every call. ValueError if the model does not serve the task.
 
-    `device`, `dtype` and `format` are load's, for a model that is named.
+    `device`, `dtype`, `format`, `device_map` and `max_memory` are load's, for a model by name.
     """
     known = None if task is None else find(task)
     if model is None:
@@ -155,13 +160,21 @@ def pipeline(
             raise ValueError("pipeline: model is missing; pass a name, a folder or a hub id")
         model = known.command.model
     if isinstance(model, Model):
-        if not (device is dtype is format is None):
+        if not (device is dtype is format is device_map is max_memory is None):
             raise ValueError(
-                "pipeline: device, dtype and format apply to a name, not to a loaded model"
+                "pipeline: device, dtype, format, device_map and max_memory apply to a name, not "
+                "to a loaded model"
             )
         loaded = model
     else:
-        loaded = load(model, "cpu" if device is None else device, dtype, format=format)
+        loaded = load(
+            model,
+            "cpu" if device is None else device,
+            dtype,
+            format=format,
+            device_map=device_map,
+            max_memory=max_memory,
+        )
     return Pipeline(check_served(loaded, task or first_task(loaded)), loaded, defaults)
 
 

@@ -163,7 +163,7 @@ def test_any_text_ends_in_an_answer_or_an_error(table: ModuleType, task: str) ->
     head = {"fill-mask": "maskedlm", "token-classification": "tokenclassification"}
     keys = {} if task in head else {"id2label": {0: "entailment"}}
     made = model(f"bert-{head.get(task, 'sequenceclassification')}", table, "pieces", **keys)
-    options = {
+    options: dict[str, dict[str, Any]] = {
         "zero-shot-classification": {"candidate_labels": "w6"},
         "text-ranking": {"query": "w6"},
     }

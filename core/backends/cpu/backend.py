@@ -210,6 +210,10 @@ class CpuBackend:
             "linear": linear,
         }
 
+    def memory_left(self) -> int | None:
+        """None: there is no bound."""
+        return None
+
     def set_memory_budget(self, nbytes: int | None) -> None:
         """Raise ValueError: memory on cpu is the process's memory."""
         raise ValueError("set_memory_budget: cpu is not supported; supported: webgpu")

@@ -21,6 +21,10 @@ def open_backend(index: int) -> WebGpuBackend:
 
     backend = WebGpuBackend(native.open_port(index))
     autotune.recall(backend)
+    from rushlight.core.backends.webgpu.compiler import checking
+
+    if checking.wanted(backend):
+        backend.checks = checking.KernelChecks(backend)
     return backend
 
 

@@ -27,6 +27,7 @@ from rushlight.core.basis.graph import Graph
 if TYPE_CHECKING:
     from rushlight.core.backends.autotuning import Tuner
     from rushlight.core.backends.profiling import Probe
+    from rushlight.core.backends.webgpu.compiler.checking import KernelChecks
     from rushlight.core.backends.webgpu.runtime.streaming import WebGpuStream
 
 
@@ -51,6 +52,7 @@ class WebGpuBackend:
         self.pool = Pool(port)
         self.recorder = Recorder(port, self.pool)
         self.status = Status(self.recorder, self.pool)
+        self.checks: KernelChecks | None = None
 
     # Memory.
 
@@ -212,6 +214,13 @@ class WebGpuBackend:
         with self.lock:
             self.pool.budget = nbytes
 
+    def memory_left(self) -> int | None:
+        """Bytes that may still be taken under the budget; None without one."""
+        with self.lock:
+            self.pool.collect()
+            budget = self.pool.budget
+            return None if budget is None else max(0, budget - self.pool.used)
+
     def trim(self) -> None:
         """Free the memory that is kept for reuse, unless the device is lost."""
         if self.port.lost is None:
@@ -290,7 +299,11 @@ class WebGpuBackend:
             lowering(e, inputs, temporary, attrs)
             store(e, temporary, out)
         if choices.asked:
+            new = list(choices.asked)
             choices.note(e.op, inputs, out, attrs)
+            own = e.recorder is self.recorder and e.op not in IN_PLACE
+            if own and self.checks is not None and self.checks.check(new):
+                self.emit(e, inputs, out, attrs)  # by the kernel that is right
 
 
 def _held(nbytes: int, dtype: DType) -> int:

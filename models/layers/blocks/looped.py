@@ -15,6 +15,7 @@ from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.decoder_layer import DecoderLayer
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import make_norm
+from rushlight.models.placing.parts import Paths
 
 
 class Later:
@@ -86,6 +87,10 @@ class CycledDecoder(Decoder):
         """The first state is zero."""
         base: Any = self.get_submodule(self.spec.names.base)
         init.zeros_(base.z_L_init)
+
+    def parts_in_order(self) -> Paths | None:
+        """None: two stacks take turns."""
+        return None
 
     def cache_specs(self) -> tuple[CacheSpec, ...]:
         """The states that the cache keeps: those of a stack, once for each time."""

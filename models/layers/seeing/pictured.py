@@ -34,7 +34,7 @@ def deepened(
     if deep is None or (layers and layer not in layers):
         return x
     number = layers.index(layer) if layers else layer
-    return x if number >= deep.shape[0] else x + deep[number].to(x.dtype)
+    return x if number >= deep.shape[0] else x + deep[number].to(x)
 
 
 _GROUPS = ("together", "near", "windowed")

@@ -1,0 +1,1 @@
+"""Models whose layers lie on several devices: which layer goes where, and what is carried."""
