@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TYPE_CHECKING
 
 from rushlight.core.basis.dtype import bool_, uint8
@@ -198,20 +201,41 @@ def attention(
         if bias is not None and mask is not None:  # more operands than kernels can bind
             bias, mask = where(mask, bias, -math.inf), None
     offset = _rows("q_offset", q, q_offset)
-    return ATTENTION(
-        q,
-        _stored(q, k),
-        _stored(q, v),
-        None if bias is None else bias.to(q.dtype),
-        mask,
-        offset,
-        None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths),
-        sinks,
-        scale=1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale),
-        causal=causal,
-        window=_within(window),
-        softcap=softcap,
-    )
+    lengths = None if kv_lengths is None else _rows("kv_lengths", q, kv_lengths)
+    stored, bias = _stored(q, k), None if bias is None else bias.to(q.dtype)
+    factor = 1 / math.sqrt(max(q.shape[3], 1)) if scale is None else float(scale)
+    within = _within(window)
+
+    def weighed(values: Tensor) -> Tensor:
+        return ATTENTION(
+            q, stored, values, bias, mask, offset, lengths, sinks,
+            scale=factor, causal=causal, window=within, softcap=softcap,
+        )  # fmt: skip
+
+    recorded = _recorded.get()
+    if recorded is not None:  # the weighted sum of unit vectors is the weights
+        keys = arange(k.shape[2], device=q.device)
+        units = (keys.unsqueeze(1) == keys).to(q.dtype)
+        recorded.append(weighed(units.expand(*k.shape[:3], k.shape[2])))
+    return weighed(_stored(q, v))
+
+
+_recorded: ContextVar[list[Tensor] | None] = ContextVar("attention_weights", default=None)
+
+
+@contextmanager
+def attention_weights() -> Iterator[list[Tensor]]:
+    """Within it, `attention` also gives its weights: a list that grows by one tensor a call.
+
+    They are (batch, heads, queries, keys), softmax's of `attention` with mask, window, soft cap and
+    sinks; a query that sees no key has zeros. A captured call records nothing. It raises nothing.
+    """
+    weights: list[Tensor] = []
+    token = _recorded.set(weights)
+    try:
+        yield weights
+    finally:
+        _recorded.reset(token)
 
 
 def _stored(q: Tensor, x: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from rushlight.models.generation.pictures import Pictured, PicturePrompt, Places
 from rushlight.models.generation.prefix_cache import PrefixCache
 from rushlight.models.generation.samplers.host import seeded
 from rushlight.models.generation.sampling import Options, checked
-from rushlight.models.generation.scoring import Scores, hidden_states, scored
+from rushlight.models.generation.scoring import Scores, attentions, hidden_states, scored
 from rushlight.models.generation.search.beams import Found
 from rushlight.models.generation.search.ends import end_tokens
 from rushlight.models.generation.session import ChatSession, shifted
@@ -359,6 +359,14 @@ class CausalLM(Chatting):
         int64. ValueError for a model that does not give them.
         """
         return hidden_states(self, ids)
+
+    def attentions(self, ids: Tensor) -> list[Tensor]:
+        """The attention weights (batch, heads, length, length) of each layer that attends.
+
+        They are those of transformers' output_attentions, for a text without a cache. ids: (batch,
+        length) int64. ValueError for a model that does not give them.
+        """
+        return attentions(self, ids)
 
     def _one_by_one(self, options: Mapping[str, Any]) -> bool:
         """Whether the prompts of a batch are answered one after another."""

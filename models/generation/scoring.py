@@ -12,6 +12,7 @@ import numpy as np
 from rushlight.core.backends import linear_mode
 from rushlight.core.backends.readback import Readback
 from rushlight.core.basis.dtype import int64
+from rushlight.core.ops.attention import attention_weights
 from rushlight.core.tensor import autograd
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor, from_numpy
@@ -108,3 +109,17 @@ def hidden_states(model: Any, ids: Tensor) -> list[Tensor]:
     finally:
         for hook in hooks:
             hook.remove()
+
+
+def attentions(model: Any, ids: Tensor) -> list[Tensor]:
+    """The weights (batch, heads, length, length) of each layer that attends, the first layer first.
+
+    They are those of transformers' output_attentions. ids: (batch, length) int64. ValueError for a
+    model that does not attend by `ops.attention`, as recurrent ones.
+    """
+    with autograd.no_grad(), attention_weights() as weights:
+        if hasattr(model, "hidden"):
+            model.hidden(ids)
+    if not weights:
+        raise ValueError(f"attentions: {model.config.model_type} gives no attention weights")
+    return weights

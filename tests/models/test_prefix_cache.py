@@ -212,3 +212,35 @@ def test_hidden_states(toys: ModuleType) -> None:
         np.testing.assert_allclose(vector, expected, atol=1e-5)
     with pytest.raises(ValueError, match="pooling 'last' is not supported; supported: cls_token"):
         m.encode("the cat sat", pooling="last")
+
+
+def test_attentions(toys: ModuleType) -> None:
+    """The weights of each layer, which with its values make what the layer's product reads."""
+    m = toys.tiny()
+    row = rl.tensor([A[:9]])
+    seen: list[tuple[rl.Tensor, rl.Tensor]] = []
+    with rl.no_grad():
+        hooks = [
+            layer.self_attn.o_proj.register_forward_pre_hook(
+                lambda _, given, v=layer.self_attn.v_proj: seen.append((given[0], values[v]))
+            )
+            for layer in m.model.layers
+        ]
+        values: dict[rl.nn.Module, rl.Tensor] = {}
+        hooks += [
+            layer.self_attn.v_proj.register_forward_hook(
+                lambda module, _, out: values.update({module: out})
+            )
+            for layer in m.model.layers
+        ]
+        weights = m.attentions(row)
+        for hook in hooks:
+            hook.remove()
+        assert [tuple(w.shape) for w in weights] == [(1, 4, 9, 9)] * 2
+        for w, (summed, v) in zip(weights, seen, strict=True):
+            np.testing.assert_allclose(w.sum(-1).numpy(), 1, atol=1e-5)
+            assert not w.numpy()[..., ~np.tri(9, dtype=bool)].any()
+            heads = v.reshape(1, 9, 2, 8).transpose(1, 2).repeat_interleave(2, 1)
+            made = (w @ heads).transpose(1, 2).reshape(1, 9, 32)
+            np.testing.assert_allclose(made.numpy(), summed.numpy(), atol=1e-5)
+        assert m.attentions(row[:, :4])[0].shape == (1, 4, 4, 4)
