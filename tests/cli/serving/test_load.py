@@ -19,7 +19,7 @@ from rushlight.models.generation.steps import Token
 
 pytestmark = pytest.mark.native
 
-CLIENTS, TURNS, TOKENS = 16, 3, 20
+CLIENTS, TURNS, TOKENS = 64, 1, 20
 
 
 def until(condition: Callable[[], bool]) -> None:
