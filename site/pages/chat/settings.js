@@ -29,12 +29,45 @@ export function shape({ thinkingSwitch }) {
   return thinkingSwitch && value ? { enable_thinking: value === "on" } : {};
 }
 
+/** Options that are left out where their field is empty. */
+const MORE = [
+  "typicalP",
+  "topNSigma",
+  "xtcProbability",
+  "dryMultiplier",
+  "frequencyPenalty",
+  "presencePenalty",
+  "dynatempRange",
+  "mirostat",
+];
+
+/** The form that an answer has; none for free text. Throws where the text is none.
+ *  @returns {import("../rushlight/client.js").ResponseFormat | undefined} */
+function formOfAnswer() {
+  const text = field("answerForm").value.trim();
+  if (!text) return undefined;
+  if (/^\/.+\/$/s.test(text)) return { type: "regex", pattern: text.slice(1, -1) };
+  try {
+    const schema = JSON.parse(text);
+    if (typeof schema === "object" && schema) {
+      return { type: "json_schema", json_schema: { schema } };
+    }
+  } catch {
+    // Said below.
+  }
+  const hint = 'Write a JSON Schema, such as {"type": "object"}, or a pattern between slashes.';
+  throw Object.assign(new Error("The form of the answer in the settings is no JSON."), { hint });
+}
+
 /** The options of an answer. @returns {import("../rushlight/client.js").GenerateOptions} */
 export function options() {
   const number = (/** @type {string} */ name) =>
     field(name).value === "" ? undefined : Number(field(name).value);
   const random = crypto.getRandomValues(new Uint32Array(1))[0] >>> 1;
+  const more = Object.fromEntries(MORE.map((name) => [name, number(name)]));
   return {
+    ...more,
+    responseFormat: formOfAnswer(),
     temperature: number("temperature"),
     topP: number("topP"),
     minP: number("minP"),

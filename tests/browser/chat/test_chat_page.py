@@ -408,6 +408,25 @@ def test_settings_are_kept_and_used(chat: Any) -> None:
     chat.evaluate("document.getElementById('defaults').click()")
 
 
+def test_samplers_and_the_form_of_answers(chat: Any) -> None:
+    settle(chat, temperature=0, answerForm="/ [35]/", xtcProbability="0.5", dryMultiplier="0.8")
+    say(chat, "dice")
+    assert answers(chat)[-1].strip() in ("3", "5")
+    settle(chat, answerForm='{"enum": ["A rushlight"]}')
+    say(chat, "light")
+    assert answers(chat)[-1] == '"A rushlight"'
+    settle(chat, answerForm="{enum")
+    say(chat, "light")
+    assert "is no JSON" in chat.inner_text("#error-title")
+    assert "between slashes" in chat.inner_text("#error-hint")
+    settle(chat, answerForm="", xtcProbability="2")
+    say(chat, "light")
+    assert "xtc_probability" in chat.inner_text("#error")
+    settle(chat, xtcProbability="", dryMultiplier="")
+    say(chat, "light")
+    assert answers(chat)[-1] == LIGHT and chat.is_hidden("#error")
+
+
 def test_a_context_that_is_full_says_so(chat: Any) -> None:
     say(chat, "x" * 2100)
     assert chat.inner_text("#error-title").endswith("the context holds 2000.")
