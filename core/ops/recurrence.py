@@ -7,10 +7,12 @@ of LSTMs and their kin the last one.
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from rushlight.core.backends.cells import BACKWARD, SAVED
-from rushlight.core.basis.layout import Layout
+from rushlight.core.basis.dtype import float32
+from rushlight.core.basis.layout import Layout, Shape
 from rushlight.core.ops.join import cat
 from rushlight.core.ops.matmul import matmul
 from rushlight.core.ops.unary import tanh
@@ -62,7 +64,8 @@ def _infer_cells(
     mode: str,
     back: bool,
 ) -> Meta:
-    return x.fresh((SAVED[mode], *x.shape[:-1], w_hh.shape[1]))
+    alone = len(x.shape) == 2 and SAVED[mode] == 1  # one state of one step is the result itself
+    return x.fresh((*(() if alone else (SAVED[mode],)), *x.shape[:-1], w_hh.shape[1]))
 
 
 def _shapes(x: Meta, w_ih: Meta, w_hh: Meta, mode: str) -> list[tuple[int, ...]]:
@@ -71,6 +74,17 @@ def _shapes(x: Meta, w_ih: Meta, w_hh: Meta, mode: str) -> list[tuple[int, ...]]
     state = (x.shape[-2], size)
     states = [state, state] if mode == "LSTM" else [state]
     return [x.shape, w_ih.shape, w_hh.shape, (gates,), (gates,), *states]
+
+
+@lru_cache(256)
+def _parts(x: Shape, w_ih: Shape, w_hh: Shape, mode: str) -> tuple[Layout, ...]:
+    """Where the gradients of a scan's inputs lie in what CELL_SCAN_BACKWARD gives."""
+    layouts, start = [], 0
+    for shape in _shapes(*(Meta(float32, Layout.contiguous(s)) for s in (x, w_ih, w_hh)), mode):
+        plain = Layout.contiguous(shape)
+        layouts.append(Layout(shape, plain.strides, start))
+        start += plain.numel
+    return tuple(layouts)
 
 
 def _infer_backward(
@@ -106,7 +120,8 @@ def _backward_in_ops(
 ) -> list[Tensor]:
     """What `CELL_SCAN_BACKWARD` computes in ops, through which gradients flow again."""
     if x.ndim == 2:
-        grad, saved = grad.unsqueeze(1), saved.unsqueeze(1)
+        shape = (SAVED[mode], 1, *saved.shape[-2:])
+        grad, saved = grad.reshape(*shape), saved.reshape(*shape)
     length = saved.shape[1]
     before = [_before(saved, state, k, back) for k, state in enumerate(first)]
     order = range(length) if back else range(length - 1, -1, -1)
@@ -141,24 +156,27 @@ def _cell_grads(
     mode, back = c.attrs["mode"], c.attrs["back"]
     first = (h,) if cell is None else (h, cell)
     if autograd.is_grad_enabled():
-        gradients = _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
+        gradients: list[Tensor | None] = list(
+            _backward_in_ops(g, saved, x, w_ih, w_hh, first, mode, back)
+        )
     else:
         flat = CELL_SCAN_BACKWARD(
             g, saved, x, w_ih, w_hh, *first, mode=mode, back=back, wants=c.needs
         )
-        gradients, start = [], 0
-        for shape in _shapes(x, w_ih, w_hh, mode):
-            plain = Layout.contiguous(shape)
-            gradients.append(flat.alias(Layout(shape, plain.strides, start)))
-            start += plain.numel
-    gradients += [None] * (7 - len(gradients))  # type: ignore[list-item]
+        layouts = _parts(x.shape, w_ih.shape, w_hh.shape, mode)
+        gradients = [
+            flat.alias(layout) if need else None
+            for layout, need in zip(layouts, c.needs, strict=False)
+        ]
+    gradients += [None] * (7 - len(gradients))
     return tuple(grad if need else None for grad, need in zip(gradients, c.needs, strict=True))
 
 
 # Cells of a kind (functional/network/recurrent.py) over a sequence. x: (length, n, width), or
 # (n, width) of one step; w_ih and w_hh: (gates, width or size); biases: (gates,) or None; states:
 # h, and c of an LSTM or None, each (n, size). back: from the last step to the first. The result
-# holds what gradients need of each step, states first: (SAVED, length, n, size), or without length.
+# holds what gradients need of each step, states first: (SAVED, length, n, size), or without length,
+# and without SAVED too where that is one.
 CELL_SCAN = Op("cell_scan", infer=_infer_cells, joint=rule(_cell_grads, 0, 1, 2, 5, 6, "out"))
 # The gradients of a scan's inputs, flat, one after another; those not in `wants` are not computed.
 CELL_SCAN_BACKWARD = Op("cell_scan_backward", infer=_infer_backward, differentiable=False)

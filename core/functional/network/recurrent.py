@@ -152,8 +152,8 @@ def cell_step(name: str, kind: Kind, x: Tensor, state: State, weights: Weights) 
             )
     if x.ndim == 2 and _scans(x, state, weights):
         states = _scan(kind, x, weights, state, False)
-        if states.shape[0] == 1:
-            return (states.reshape(*states.shape[1:]),)
+        if states.ndim == 2:  # a plain cell's only state
+            return (states,)
         return (states[0], states[1]) if kind.states == 2 else (states[0],)
     gates = linear(x, weights.input, weights.input_bias)
     return kind.step(gates, linear(state[0], weights.hidden, weights.hidden_bias), state)

@@ -117,7 +117,9 @@ def _loop_cells(
             h = np.tanh(a + b) if mode == "RNN_TANH" else np.maximum(a + b, 0)
             found[t] = [h]
     out = np.array(found).swapaxes(0, 1)
-    return out if x.ndim == 3 else out[:, 0]
+    if x.ndim == 3:
+        return out
+    return out[0, 0] if len(out) == 1 else out[:, 0]
 
 
 def _cells(

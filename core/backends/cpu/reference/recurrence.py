@@ -96,6 +96,11 @@ def _relu(out: Array, gates: Array, products: Array, states: list[Array]) -> lis
 _STEPS = {"RNN_TANH": _tanh, "RNN_RELU": _relu, "LSTM": _lstm, "GRU": _gru}
 
 
+def _one_step(states: Array) -> Array:
+    """(saved, n, size), or (n, size) of one state, as (saved, 1, n, size)."""
+    return states[:, None] if states.ndim == 3 else states[None, None]
+
+
 def _cell_scan(
     out: Array,
     x: Array,
@@ -108,7 +113,7 @@ def _cell_scan(
     back: bool,
 ) -> None:
     if x.ndim == 2:
-        x, out = x[None], out[:, None]
+        x, out = x[None], _one_step(out)
     gates, step, turned = x @ w_ih.T, _STEPS[mode], w_hh.T
     if b_ih is not None:
         gates += b_ih
@@ -134,15 +139,18 @@ def _cell_scan_backward(
     wants: tuple[bool, ...],
 ) -> None:
     if x.ndim == 2:
-        grad, saved = grad[:, None], saved[:, None]
+        grad, saved = _one_step(grad), _one_step(saved)
     (_, length, n, size), gates = saved.shape, len(w_hh)
     before = []
     for k, state in enumerate(first):
+        if length == 1:
+            before.append(state[None])
+            continue
         steps_before = (saved[k, 1:], state[None]) if back else (state[None], saved[k, :-1])
         before.append(np.concatenate(steps_before))
     order = range(length) if back else range(length - 1, -1, -1)
     steps, last = BACKWARD[mode](grad, saved, before, w_hh, order, np.tanh, _joined)
-    rows = np.concatenate([steps[t] for t in range(length)])
+    rows = steps[0] if length == 1 else np.concatenate([steps[t] for t in range(length)])
     into = onward = rows
     if mode == "GRU":
         into, onward = rows[:, : 3 * size], np.delete(rows, np.s_[2 * size : 3 * size], 1)
@@ -159,7 +167,9 @@ def _cell_scan_backward(
         if wanted:
             out[start : start + count] = compute().reshape(-1)
         start += count
-    out[start:] = np.concatenate([np.ravel(end) for end in last])
+    for end in last:
+        out[start : start + end.size] = end.reshape(-1)
+        start += end.size
 
 
 def _joined(parts: list[Array]) -> Array:

@@ -65,7 +65,7 @@ def cell_scan(g: Graph, s: Step) -> str:
     if rank == 2:
         states = g.axes("Squeeze", states, 0)
     if op == "RNN":
-        return g.axes("Unsqueeze", states, 0)
+        return states if rank == 2 else g.axes("Unsqueeze", states, 0)
     g.cells[s.out] = {(0,): states}
     if op == "LSTM":
         last = g.axes("Squeeze", made[2], 0)
