@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 pytestmark = pytest.mark.native
@@ -16,7 +16,13 @@ pytestmark = pytest.mark.native
 def _drawn() -> list[tuple[int, str]]:
     seen: list[tuple[int, str]] = []
 
-    @settings(max_examples=400, derandomize=True, database=None, deadline=None)
+    @settings(
+        max_examples=400,
+        derandomize=True,
+        database=None,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
     @given(st.integers(), st.text())
     def draw(number: int, text: str) -> None:
         seen.append((number, text))

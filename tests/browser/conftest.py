@@ -33,7 +33,7 @@ playwright = pytest.importorskip("playwright.sync_api")
 
 HERE = Path(__file__).parent
 # Milliseconds without a new test, after which the tab counts as hung.
-PATIENCE = 300_000
+PATIENCE = 900_000
 TAB_REQUIREMENTS = HERE / "tab-requirements.txt"
 # As the platform notes give them: no sandbox for root, SwiftShader's WebGPU, no chatter.
 FLAGS = [

@@ -189,6 +189,7 @@ def _collected(arguments: list[str], device: str) -> set[str]:
     return {name for name in found if not re.search(r"[\[-]avx\w*[\]-]", name)}
 
 
+@pytest.mark.timeout(3600)  # many tests in one
 @pytest.mark.parametrize(
     ("place", "share"),
     [

@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -78,7 +79,8 @@ def _parts(out: Path) -> list[Path]:
 
 
 # A job that waits in its middle for a file: it does not end before a test has done something to it.
-HELD = """
+HELD_AT = 60
+HELD = f"""
 import sys, time
 from pathlib import Path
 from rushlight.cli import main
@@ -86,8 +88,10 @@ from rushlight.models.bulk.journal import Journal
 go, keep = Path(sys.argv.pop(1)), Journal.keep
 def held(journal, number, results):
     keep(journal, number, results)
-    while number >= 60 and not go.exists():
-        time.sleep(0.01)
+    if number >= {HELD_AT} and not go.exists():
+        go.with_suffix(".held").touch()
+        while not go.exists():
+            time.sleep(0.01)
 Journal.keep = held
 main()
 """
@@ -98,7 +102,7 @@ def _started(source: Path, model: Path, out: Path, *more: str) -> subprocess.Pop
                "--model", str(model), "-o", str(out), "--part", "1", *more]  # fmt: skip
     started = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, start_new_session=True)
     until = time.monotonic() + 300
-    while len(_parts(out)) < 3:
+    while not Path(f"{out}.held").exists():
         assert started.poll() is None and time.monotonic() < until
         time.sleep(0.01)
     return started
@@ -106,9 +110,12 @@ def _started(source: Path, model: Path, out: Path, *more: str) -> subprocess.Pop
 
 def _workers(pid: int) -> list[int]:
     """The processes of a pool below a process."""
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    spawned = [int(child) for child in children]
-    return [p for p in spawned if b"spawn_main" in Path(f"/proc/{p}/cmdline").read_bytes()]
+    workers = []
+    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
+        with suppress(OSError):  # it has ended meanwhile
+            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes():
+                workers.append(int(child))
+    return workers
 
 
 def test_a_killed_job_goes_on_and_loses_nothing(
@@ -135,6 +142,10 @@ def test_a_killed_worker_is_replaced(
     out = tmp_path / "out.jsonl"
     started = _started(source, model, out, "--workers", "2")
     os.kill(_workers(started.pid)[0], signal.SIGKILL)
+    until = time.monotonic() + 300
+    while _workers(started.pid):  # the pool ends all of them
+        assert time.monotonic() < until
+        time.sleep(0.01)
     Path(f"{out}.go").touch()
     _, said = started.communicate(timeout=300)
     assert started.returncode == 0, said

@@ -349,7 +349,7 @@ def graphs(draw: st.DrawFn) -> list[tuple[Any, ...]]:
     max_examples=60,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(graph=graphs(), wanted=st.integers(1, 3), n=st.sampled_from([1, 3, 4]))
 def test_random_graphs_are_bit_equal(
@@ -384,7 +384,7 @@ KINDS = ["linear", "batch", "norm", "unary", "binary", "binary", "row", "number"
     max_examples=60,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     graph=st.lists(

@@ -229,7 +229,7 @@ OPS = ["exp", "sum", "add", "copy_", "linear", "t"]
     max_examples=40,
     deadline=None,
     derandomize=True,
-    suppress_health_check=[HealthCheck.function_scoped_fixture],
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(
     graph=st.lists(
