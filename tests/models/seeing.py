@@ -41,8 +41,9 @@ class Row:
     whole: class and settings of the processor that has it, and its arguments. sizes: height and
     width of each picture. text: a prompt with their markers. nested: pictures are given to the
     reference as those of one prompt. call: further arguments there. videos: the class that the
-    reference's processor needs beside, or "pictures": that of pictures stands for it. alone: whether a text without pictures gives the reference's
-    numbers too.
+    reference's processor needs beside, or "pictures": that of pictures stands for it. alone:
+    whether a text without pictures gives the reference's numbers too. everywhere: whether chats run
+    on all devices: false where they take long, and other rows have the parts.
     """
 
     kind: str
@@ -57,6 +58,7 @@ class Row:
     call: dict[str, Any] = field(default_factory=dict)
     videos: str = ""
     alone: bool = True
+    everywhere: bool = True
 
 
 def tokenizer_json(special: tuple[str, ...]) -> bytes:

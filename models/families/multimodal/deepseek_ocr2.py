@@ -119,7 +119,7 @@ class _Seen(nn.Module):
             self.rotary.angles(positions), positions=positions,
             pictured={"together": from_numpy(groups).to(x.device)},
         )  # fmt: skip
-        encoder: Any = self.vision_encoder
+        encoder: Any = self.get_submodule("vision_encoder")
         for layer in encoder.layers:
             x = layer(x, context)
         out: Tensor = encoder.norm(x[:, patches:])
@@ -239,7 +239,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         side, tile = square(said, "size", 1024), said.whole("tile_size", 768)
 
         def count(length: int) -> int:
-            places = -(-length // sam.patch_size // 4) ** 2
+            places = -((-length // sam.patch_size // 4) ** 2)
             return _FEW if places <= _FEW else _MANY
 
         colour = said.three("background_color", (127.0,) * 3)

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
 
-from rushlight.core import nn, ops
+from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
@@ -209,7 +209,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
                 made = readers[i](x[:, 1:] if cut else x)
                 rows.append(res.joined(made, size, base.image_newline))
             if targets[order[0]][1]:  # none is added before the first layer
-                rows.insert(0, ops.zeros_like(rows[0]))
+                rows.insert(0, rows[0] * 0)
             every.append(cat(rows, 1))
         return cat(every)
 
@@ -217,7 +217,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         return any_tiles(files, res, windows.rows**2, "<image>")
 
     def sight(spec: DecoderSpec) -> Sight:
-        def readers(corners: list[int | None]) -> nn.ModuleList:
+        def readers(corners: list[int | None]) -> nn.Module:
             return nn.ModuleList(_Reader(queries, width, spec.width, windows, i) for i in corners)
 
         parts: dict[str, Any] = {

@@ -269,7 +269,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         last, inner = base.high_res_vision_model.both(pixels, first)
         shrink = base.high_res_vision_proj
         x = shrink(last) + shrink(base.high_res_vision_neck(inner)) * base.high_res_vision_alpha
-        return x.flatten(2).transpose(1, 2)
+        places: Tensor = x.flatten(2).transpose(1, 2)
+        return places
 
     def look(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         base = model.model
@@ -323,7 +324,7 @@ class _HighTower(nn.Module):
 
     def both(self, pixels: Tensor, first: int) -> tuple[Tensor, Tensor]:
         """The map after the neck, and the state (n, rows, columns, width) after layer `first`."""
-        encoder: Any = self.vision_encoder
+        encoder: Any = self.get_submodule("vision_encoder")
         kept: dict[int, Tensor] = {first: pixels}
         return encoder(pixels, kept), kept[first]
 

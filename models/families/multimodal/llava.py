@@ -117,9 +117,7 @@ def pixtral_processor(
     )  # fmt: skip
 
 
-def any_tiles(
-    files: Mapping[str, bytes], res: AnyRes, base: int, place: str
-) -> TileProcessor:
+def any_tiles(files: Mapping[str, bytes], res: AnyRes, base: int, place: str) -> TileProcessor:
     """LLaVA-NeXT's and LLaVA-OneVision's; base: the rows of the whole picture."""
     said = stored_settings(files)
     crop = said.values.get("crop_size") if said.flag("do_center_crop", not res.most) else None

@@ -79,7 +79,7 @@ class Config:
 
 
 class _Windows(nn.Module):
-    """States (1, rows * columns, width) -> (1, rows * columns / 4, width), by attention in 2 x 2."""
+    """Attention in windows of 2 x 2: (1, n, width) -> (1, n / 4, width)."""
 
     def __init__(self, spec: TowerSpec) -> None:
         layer = spec.layer
@@ -104,7 +104,8 @@ class _Windows(nn.Module):
         x = x + part.out_proj(seen)
         act = ACTIVATIONS["gelu_pytorch_tanh"]
         y = self.linear_2(act(self.linear_1(self.pre_norm(x.flatten(1)))))
-        return (y + x.mean(1)).unsqueeze(0)
+        out: Tensor = (y + x.mean(1)).unsqueeze(0)
+        return out
 
 
 class _Merged(nn.Module):
@@ -252,7 +253,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         x = seen.last(x).reshape(1, *grid, -1)
         for merged in base.merger.mlp:
             x = merged(x)
-        return x.flatten(0, 2)
+        rows: Tensor = x.flatten(0, 2)
+        return rows
 
     def look(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         sizes = inputs["target_sizes"].tolist()

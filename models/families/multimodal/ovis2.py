@@ -103,10 +103,11 @@ class _Seen(nn.Module):
         tower: Any = self.transformer
         x = tower.rms_norm(tower(pixels)[-1]).reshape(len(pixels), *self.grid, -1)
         x = shuffled(x, self.stride).flatten(1, 2)
-        logits = self.head_norm(self.head_linear(x))
+        logits: Tensor = self.head_norm(self.head_linear(x))
         if not self.hard:
             return logits.softmax(-1)
-        return (logits == logits.max(-1, keepdim=True).values).to(logits.dtype)
+        chosen: Tensor = logits == logits.amax(-1, keepdim=True)
+        return chosen.to(logits.dtype)
 
 
 def _tower(seen: Vision) -> TowerSpec:
@@ -235,9 +236,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             "model.vision_tower": _Seen(seen, tower),
             "model.visual_embeddings_table": nn.Embedding(seen.vocab_size, spec.width),
         }
-        return Sight(
-            c.image_token_id, "<image>", parts, look, processor, others=tuple(marks)
-        )
+        return Sight(c.image_token_id, "<image>", parts, look, processor, others=tuple(marks))
 
     return seeing_decoder(config, names, c, sight)
 

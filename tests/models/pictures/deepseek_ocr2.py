@@ -28,5 +28,6 @@ def rows(t: Any) -> dict[str, Any]:
              {"size": {"height": 20, "width": 20}, "tile_size": 20}),
             ("DeepseekOcr2Processor", {"patch_size": 1.7, "downsample_ratio": 1}),
             "<image>\nText? <image>", ((12, 20), (15, 30)),
+            everywhere=False,
         ),
     }  # fmt: skip

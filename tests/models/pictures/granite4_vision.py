@@ -29,5 +29,6 @@ def rows(t: Any) -> dict[str, Any]:
             ("LlavaNextImageProcessorPil", {"size": {"shortest_edge": 16}, "crop_size": 16,
                                             "image_grid_pinpoints": small}),
             ("Granite4VisionProcessor", whole), "<image>\nWhat? <image>", ((30, 40), (20, 57)),
+            everywhere=False,
         ),
     }  # fmt: skip

@@ -35,5 +35,6 @@ def rows(t: Any) -> dict[str, Any]:
              "tie_word_embeddings": False},
             SPECIAL, ("GraniteDoclingImageProcessorPil", {**dense, "max_patches": 2}),
             ("GraniteDoclingProcessor", {"image_seq_len": 1}), prompt, ((30, 50), (30, 90)),
+            everywhere=False,
         ),
     }  # fmt: skip

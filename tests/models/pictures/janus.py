@@ -32,7 +32,8 @@ def rows(t: Any) -> dict[str, Any]:
             {"model_type": "janus", "text_config": text, "image_token_id": 256, "vq_config": drawn,
              "vision_config": {**tower, "mlp_ratio": 1.5, "attention_bias": False, "depth": 3,
                                "projection_dim": 48}, "tie_word_embeddings": False},
-            SPECIAL, ("JanusImageProcessorPil", size), ("JanusProcessor", {**whole, "use_default_system_prompt": True}), prompt, sizes, names,
+            SPECIAL, ("JanusImageProcessorPil", size),
+            ("JanusProcessor", {**whole, "use_default_system_prompt": True}), prompt, sizes, names,
         ),
         "deepseek_vl": t.Row(
             "DeepseekVLForConditionalGeneration",
@@ -50,5 +51,6 @@ def rows(t: Any) -> dict[str, Any]:
              {**size, "high_res_size": {"height": 32, "width": 32},
               "high_res_image_mean": [0.5, 0.4, 0.3]}),
             ("DeepseekVLHybridProcessor", whole), "What? <image_placeholder>", ((50, 11),), names,
+            everywhere=False,
         ),
     }  # fmt: skip

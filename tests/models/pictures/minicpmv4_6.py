@@ -29,5 +29,6 @@ def rows(t: Any) -> dict[str, Any]:
              "image_token_id": 256, "video_token_id": 263, "insert_layer_id": 1},
             SPECIAL, ("MiniCPMV4_6ImageProcessorPil", cut), ("MiniCPMV4_6Processor", {}),
             "<|image_pad|>\nWhat?", ((30, 50),), names, videos="pictures",
+            everywhere=False,
         ),
     }  # fmt: skip
