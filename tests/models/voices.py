@@ -111,7 +111,9 @@ def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[np.float32]:
     values = draws.normal(size=shape) * scale
     if name.endswith(("original0", "norm.weight", "layer_norm.weight", "vocoder.scale")):
         values = 1 + values
-    if name.endswith(("weight_g", "gamma", "LayerNorm.weight")) or "alpha" in name:
+    if name.endswith(("weight_g", "gamma", "LayerNorm.weight")) or name[:-2].endswith(
+        ("alpha1", "alpha2")
+    ):
         values = 1 + values
     if name.endswith("F0_proj.bias"):
         values = 9 + values

@@ -11,7 +11,6 @@ from rushlight.models.config_schema import at_least_one, choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.families.voices import hifigan
 from rushlight.models.layers.mlp import ACTIVATIONS
-from rushlight.models.layers.speech.hifigan import MelVocoder
 from rushlight.models.layers.speech.speecht5 import SpeechT5Model
 
 ARCHITECTURES = ("SpeechT5ForTextToSpeech",)
@@ -77,17 +76,17 @@ def build(config: dict[str, Any], names: Collection[str]) -> SpeechT5Model:
             "which must be odd, and speech_decoder_prenet_dropout "
             f"{c.speech_decoder_prenet_dropout}, which must be 0 or more and below 1"
         )
-    vocoder, rate = None, 16000
+    spec, normalized, rate = None, True, 16000
     if c.vocoder_config is not None or any(name.startswith("vocoder.") for name in names):
         inner = read_config(hifigan.Config, {"model_type": "hifigan", **(c.vocoder_config or {})})
-        spec, rate = hifigan.spec_of(inner), inner.sampling_rate
+        spec, normalized = hifigan.spec_of(inner), inner.normalize_before
+        rate = inner.sampling_rate
         if spec.width != c.num_mel_bins:
             raise FormatError(
                 f"config.json: the vocoder's model_in_dim {spec.width} is not num_mel_bins "
                 f"{c.num_mel_bins}"
             )
-        vocoder = MelVocoder(spec, inner.normalize_before)
-    return SpeechT5Model(c, vocoder, rate)
+    return SpeechT5Model(c, spec, normalized, rate)
 
 
 def _unused(name: str, config: dict[str, Any]) -> bool:

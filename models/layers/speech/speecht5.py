@@ -18,7 +18,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.speech.fastspeech import Postnet
-from rushlight.models.layers.speech.hifigan import MelVocoder
+from rushlight.models.layers.speech.hifigan import MelVocoder, VocoderSpec
 from rushlight.models.layers.speech.voice import Voice, VoiceText
 
 Array = npt.NDArray[Any]
@@ -185,8 +185,10 @@ class SpeechT5Model(Voice):
     unfollowed = ("speed", "noise_scale", "noise_scale_duration", "lexicon", "phonemizer")
 
     @nn.layers_on("meta")
-    def __init__(self, config: Any, vocoder: MelVocoder | None, rate: int) -> None:
-        """vocoder: where the checkpoint has one. rate: its samples a second."""
+    def __init__(
+        self, config: Any, vocoder: VocoderSpec | None, normalized: bool, rate: int
+    ) -> None:
+        """vocoder, normalized: of one that the checkpoint has. rate: its samples a second."""
         c = config
         self.config, self.rate, self.speaker_size = c, rate, c.speaker_embedding_dim
         inner: Any = nn.Module()
@@ -208,7 +210,7 @@ class SpeechT5Model(Voice):
         decoder.layers = nn.ModuleList([_DecoderLayer(c) for _ in range(c.decoder_layers)])
         self.speecht5, self.speech_decoder_postnet = inner, _SpeechPostnet(c)
         if vocoder is not None:
-            self.vocoder = vocoder
+            self.vocoder = MelVocoder(vocoder, normalized)
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read how texts become tokens, and the vocoder of a folder `vocoder`."""
