@@ -10,8 +10,9 @@ import io
 import json
 import math
 import re
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -56,6 +57,9 @@ class _Ask:
             job.cancel()
 
 
+Picture = tuple[str, dict[str, Any]]  # an event of a stream: its name and its object
+
+
 def _draws(served: Served) -> bool:
     return "text-to-image" in served.tasks
 
@@ -75,7 +79,7 @@ async def edits(server: Server, request: Request) -> Response:
     fields, files = await _form(server, request)
     ask = _read(fields)
     served = await server.named(ask.name, _draws, "pictures")
-    images = [await server.aside(lambda raw=raw: load(raw)) for raw in files["image"]]
+    images = [await server.aside(partial(load, raw)) for raw in files["image"]]
     most = served.model.most_references
     if len(images) > max(most, 1):
         raise ApiError(
@@ -132,13 +136,17 @@ async def _drawn(
     served = await server.named(ask.name, _draws, "pictures")
     events = _events(server, request, served, ask, name, what, kind)
     if ask.stream:
-        first = await unless_gone(request, anext(events))  # type: ignore[arg-type]
+        first = await unless_gone(request, _first(events))
         return Stream(_streamed(first, events), ask.leave, "text/event-stream")
     data = []
     async with contextlib.aclosing(events):
         async for _, event in events:
             data.append({"b64_json": event["b64_json"]})
     return Json({"created": now(), "data": data})
+
+
+async def _first(events: AsyncIterator[Picture]) -> Picture:
+    return await anext(events)
 
 
 async def _streamed(first: Any, events: AsyncIterator[Any]) -> AsyncIterator[bytes]:
@@ -153,7 +161,7 @@ async def _streamed(first: Any, events: AsyncIterator[Any]) -> AsyncIterator[byt
 
 async def _events(
     server: Server, request: Request, served: Served, ask: _Ask, name: str, what: Any, kind: str
-) -> AsyncIterator[tuple[str, dict[str, Any]]]:
+) -> AsyncGenerator[Picture, None]:
     """The events of the pictures, one after another: previews where asked for, then the picture.
 
     A job that nobody waits for any more ends before its next step.
@@ -165,7 +173,7 @@ async def _events(
             checked = task.checked({**ask.options, **seed, "previews": ask.previews > 0})
         except (ValueError, TypeError) as error:
             raise ApiError(str(error)) from None
-        job = server.job(request, running(lambda c=checked: task.run(served.model, what, c, True)))  # type: ignore[misc]
+        job = server.job(request, running(partial(task.run, served.model, what, checked, True)))
         ask.jobs.append(job)
         try:
             async for event in _heard(request, job, ask.stream):
@@ -175,10 +183,12 @@ async def _events(
                     text = await server.aside(_text(row["image"], settings))
                     shape = {"size": f"{row['image'].shape[1]}x{row['image'].shape[0]}"}
                     yield _event(f"{kind}.completed", text, {"index": number, **shape})
-                elif (index := _wanted(event.token, ask.previews)) is not None:
-                    text = await server.aside(_text(event.token.pictures[0], {}))
+                    continue
+                preview: Any = event.token
+                if (index := _wanted(preview, ask.previews)) is not None:
+                    text = await server.aside(_text(preview.pictures[0], {}))
                     told = {"partial_image_index": index, "index": number}
-                    steps = {"step": event.token.step, "steps": event.token.total}
+                    steps = {"step": preview.step, "steps": preview.total}
                     yield _event(f"{kind}.partial_image", text, {**told, **steps})
         finally:
             job.cancel()

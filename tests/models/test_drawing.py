@@ -137,7 +137,7 @@ def test_a_controlnet_is_diffusers(
     with pytest.raises(ValueError, match="there is no ControlNet; load one by load_controlnet"):
         pipe(tiny.PROMPT, control_image=tiny.picture())
     model.load_controlnet(tmp_path / "controlnet")
-    scale = {"controlnet_conditioning_scale": tiny.CONTROL_SCALE}
+    scale: dict[str, Any] = {"controlnet_conditioning_scale": tiny.CONTROL_SCALE}
     made = pipe(tiny.PROMPT, control_image=tiny.picture(), keep="one", **scale)
     assert _far(made["image"], "sdxl", "controlled") <= 2
     assert _far(made["image"], "sdxl") > 20, "it does something"

@@ -27,7 +27,7 @@ BEFORE = 34
 class QwenImage(FlowModel):
     """Qwen2.5-VL's states of a prompt, a transformer and an autoencoder of videos."""
 
-    needs = ("scheduler", "tokenizer", "text_encoder", "transformer", "vae")
+    needs: tuple[str, ...] = ("scheduler", "tokenizer", "text_encoder", "transformer", "vae")
     defaults: Mapping[str, Any] = {"num_inference_steps": 50, "guidance_scale": 4.0}
 
     @property

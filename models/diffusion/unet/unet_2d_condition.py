@@ -312,7 +312,8 @@ class WayDown(nn.Module):
         width = int(c.addition_time_embed_dim or 0)
         sizes = sinusoid(time_ids.flatten(), width, c.flip_sin_to_cos, c.freq_shift)
         sizes = sizes.reshape(len(text_embeds), -1).to(dtype=sample.dtype)
-        return time + self.add_embedding(cat([text_embeds, sizes], -1))
+        both: Tensor = time + self.add_embedding(cat([text_embeds, sizes], -1))
+        return both
 
     def down(self, x: Tensor, time: Tensor, states: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The middle's map, and the maps of the way down, of what `conv_in` made."""

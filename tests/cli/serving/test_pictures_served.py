@@ -85,7 +85,13 @@ def test_pictures_of_a_prompt(http: httpx.Client, served: Any) -> None:
 
 def test_pictures_of_a_picture(http: httpx.Client, served: Any) -> None:
     image, white = tiny.picture(), (tiny.mask() * 255).astype(np.uint8)
-    options = {"prompt": "a bad cat", "steps": 2, "guidance": 4.0, "seed": 5, "strength": 0.8}
+    options: dict[str, Any] = {
+        "prompt": "a bad cat",
+        "steps": 2,
+        "guidance": 4.0,
+        "seed": 5,
+        "strength": 0.8,
+    }
     form = {name: str(value) for name, value in options.items()}
     files: dict[str, Any] = {"image": ("in.png", _png(image))}
     changed = http.post("/v1/images/edits", data=form, files=files).json()["data"][0]
