@@ -472,7 +472,7 @@ def _beside(value: TensorLike, other: TensorLike) -> Tensor | None:
     if value.__class__ not in (float, int) or not is_tensor(other) or other.dtype.kind != "f":  # type: ignore[union-attr]
         return None
     like: Tensor = other  # type: ignore[assignment]
-    return repeated(value, like.dtype, like.storage.device, like.layout.shape)  # type: ignore[arg-type]
+    return repeated(value, like.dtype, like.storage.device, like.layout.shape)
 
 
 @method("where")

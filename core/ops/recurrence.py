@@ -80,7 +80,8 @@ def _shapes(x: Meta, w_ih: Meta, w_hh: Meta, mode: str) -> list[tuple[int, ...]]
 def _parts(x: Shape, w_ih: Shape, w_hh: Shape, mode: str) -> tuple[Layout, ...]:
     """Where the gradients of a scan's inputs lie in what CELL_SCAN_BACKWARD gives."""
     layouts, start = [], 0
-    for shape in _shapes(*(Meta(float32, Layout.contiguous(s)) for s in (x, w_ih, w_hh)), mode):
+    metas = [Meta(float32, Layout.contiguous(s)) for s in (x, w_ih, w_hh)]
+    for shape in _shapes(metas[0], metas[1], metas[2], mode):
         plain = Layout.contiguous(shape)
         layouts.append(Layout(shape, plain.strides, start))
         start += plain.numel

@@ -28,7 +28,8 @@ _ON_PARAMETER = re.compile(
     r"(?P<factor>lora_[AB])(?:\.default)?\.weight"
 )
 _ON_EXPERT = re.compile(
-    r"(?P<before>.+\.)(?P<number>\d{1,6})\.(?P<name>\w+)\.(?P<factor>lora_[AB])(?:\.default)?\.weight"
+    r"(?P<before>.+\.)(?P<number>\d{1,6})\.(?P<name>\w+)\."
+    r"(?P<factor>lora_[AB])(?:\.default)?\.weight"
 )
 _ORDER = ("down_proj", "up_proj", "gate_up_proj")  # from the outermost of PEFT's adapters
 _LAYER = re.compile(r"(?:.*\.)?\d+\.")

@@ -130,7 +130,7 @@ def test_classes_shift_the_ids_and_put_ends_around_one_text_and_two(node: Any) -
             assert (1, 8) in mask.offsets  # it takes the blank before it along
     albert = made({"spiece.model": model_of("unigram"), "config.json": {"model_type": "albert"}})
     assert albert.encode("HELLO Ŵorld") == albert.encode("hello world")
-    few = {
+    few: dict[str, list[Any]] = {
         "tokens": ["<pad>", "</s>", "<unk>", "a"],
         "scores": [0.0] * 4,
         "token_type": [3, 3, 2, 1],

@@ -54,7 +54,8 @@ def around_language(
     """The tokens before and after a text in its language; None for a class without languages.
 
     config: tokenizer_config.json. kind: the class without its ending. The first mBART, and NLLB
-    with legacy_behaviour, have the language's token last.
+    with legacy_behaviour, have the language's token last. `tokens` are those that there are. It
+    raises nothing.
     """
     if kind not in LANGUAGES:
         return None
