@@ -255,6 +255,23 @@ def test_errors_of_pictures() -> None:
         m.picture_prompt("", image, min_pixels=600, max_pixels=300)
 
 
+def test_pages_without_a_question_are_asked_for_their_text() -> None:
+    """GOT-OCR's processor writes the whole prompt, and one for several pages."""
+    m = model("got_ocr2")
+    image = table.picture((30, 40), 0)
+    for count, wanted in ((1, " OCR: "), (2, " OCR across multi pages: ")):
+        ids = m.picture_prompt("", [image] * count).ids
+        text = m.tokenizer.decode(ids, skip_special_tokens=False)
+        assert text == (
+            "<|im_start|>system\nYou should follow the instructions carefully and explain your "
+            "answers in detail.<|im_end|><|im_start|>user\n<img>"
+            + "<imgpad>" * 4 * count
+            + f"</img>\n{wanted}<|im_end|><|im_start|>assistant\n"
+        )
+    prompt = m.picture_prompt("Which words?", image).ids
+    assert "OCR" not in m.tokenizer.decode(prompt, skip_special_tokens=False)
+
+
 def test_an_answer_that_repeats_itself_ends() -> None:
     m = model("qwen2_vl")
     made = prompt(m, "qwen2_vl")

@@ -21,7 +21,6 @@ from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor, from_numpy
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
-from rushlight.models.families.multimodal.janus import HighVision
 from rushlight.models.families.text import qwen2
 from rushlight.models.generation.pictures import Picture
 from rushlight.models.image.files import Pixels
@@ -45,7 +44,7 @@ from rushlight.models.layers.seeing.built import seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.seeing.towers import vision_of
-from rushlight.models.layers.vision.masks.encoder import SamVision
+from rushlight.models.layers.vision.masks.encoder import SamKeys, SamVision
 
 ARCHITECTURES = ("DeepseekOcr2ForConditionalGeneration",)
 _FEW, _MANY = 144, 256  # queries: of up to as many patches, and of more
@@ -55,11 +54,13 @@ _TEXT = {
 
 
 @dataclass
-class Sam(HighVision):
+class Sam(SamKeys):
     """The keys of vision_config.sam_config."""
 
     downsample_channels: Any = None
     model_type: str = "deepseek_ocr2_sam_vision_model"
+
+    neutral = {"num_experts": ()}
 
 
 @dataclass
@@ -74,6 +75,8 @@ class Queries(qwen2.Config):
     rms_norm_eps: float = 1e-6
     model_type: str = "deepseek_ocr2_encoder"
 
+    neutral = {"num_experts": ()}
+
 
 @dataclass
 class Config:
@@ -85,6 +88,8 @@ class Config:
     tie_word_embeddings: bool | None = None
     eos_token_id: Any = None
     model_type: str = "deepseek_ocr2"
+
+    neutral = {"num_experts": ()}  # of text_config
 
 
 class _Seen(nn.Module):

@@ -20,12 +20,11 @@ from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
-from rushlight.models.families.multimodal.blip import part
 from rushlight.models.families.multimodal.blip_2 import Queries
-from rushlight.models.families.multimodal.llava import any_tiles
 from rushlight.models.image.tiles import TileProcessor, sizes_of
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.seeing.anyres import AnyRes
+from rushlight.models.layers.mlp import ACTIVATIONS
+from rushlight.models.layers.seeing.anyres import AnyRes, any_tiles
 from rushlight.models.layers.seeing.built import LLAVA_NAMES, seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.qformer import QFormer, QFormerSpec
@@ -112,6 +111,17 @@ class _Reader(nn.Module):
         return out
 
 
+def _queries(c: Config) -> Queries:
+    """The configuration of the Q-Formers; FormatError for a qformer_config that is no object."""
+    given = c.qformer_config or {}
+    if not isinstance(given, Mapping):
+        raise FormatError(f"config.json: qformer_config is {brief(given)}; it must be an object")
+    values = {**_QUERIES, **given, "model_type": Queries.model_type, "architectures": None}
+    queries: Queries = read_config(Queries, values)
+    choose("qformer_config: hidden_act", queries.hidden_act, tuple(ACTIVATIONS))
+    return queries
+
+
 def _parted(x: Tensor, side: int) -> Tensor:
     """(n, rows, columns, width) -> (n * windows, side * side, width)."""
     n, rows, columns, width = x.shape
@@ -180,7 +190,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     choose("vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full"))
     tower = tower_of(config, "clip_vision_model")
     windows, width = _windows(c, tower), tower.layer.width
-    queries: Queries = part(Queries, {**_QUERIES, **(c.qformer_config or {})}, "qformer_config")
+    queries = _queries(c)
     if width % _HEAD:
         raise FormatError(f"config.json: {width} features of the tower are no multiple of {_HEAD}")
     cut = c.vision_feature_select_strategy == "default"

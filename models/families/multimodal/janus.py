@@ -31,7 +31,7 @@ from rushlight.models.layers.seeing.built import seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.seeing.towers import Tower, TowerSpec, tower_of, vision_of
-from rushlight.models.layers.vision.masks.encoder import Neck, SamVision
+from rushlight.models.layers.vision.masks.encoder import Neck, SamKeys, SamVision
 from rushlight.models.layers.vision.transformer import CLIP_NAMES
 
 ARCHITECTURES = (
@@ -67,33 +67,8 @@ class Vision:
     model_type: str = "janus_vision_model"
 
     neutral = {
-        "projection_dropout": (), "hidden_dropout_rate": (), "num_image_tokens": (),
+        "projection_dropout": (), "hidden_dropout_rate": (), "num_image_tokens": (), "beta": (),
     }  # fmt: skip
-
-
-@dataclass
-class HighVision:
-    """The keys of high_res_vision_config of DeepSeek-VL's larger one: those of SAM's encoder."""
-
-    hidden_size: int = 768
-    output_channels: int = 256
-    num_hidden_layers: int = 12
-    num_attention_heads: int = 12
-    num_channels: int = 3
-    image_size: int = 1024
-    patch_size: int = 16
-    hidden_act: str = "gelu"
-    layer_norm_eps: float = 1e-6
-    qkv_bias: bool = True
-    mlp_ratio: float = 4.0
-    use_abs_pos: bool = True
-    use_rel_pos: bool = True
-    window_size: int = 14
-    global_attn_indexes: Any = (2, 5, 8, 11)
-    num_pos_feats: int = 128  # of prompts, which are not read
-    mlp_dim: int | None = None
-    scale: float | None = None  # before training
-    model_type: str = "sam_vision_model"
 
 
 @dataclass
@@ -108,7 +83,8 @@ class Config:
     eos_token_id: Any = None
     model_type: str = "janus"
 
-    neutral = {"vq_config": ()}  # of what draws
+    # Of what draws, and what files read of other parts.
+    neutral = {"vq_config": (), "beta": (), "hidden_size": (), "output_channels": ()}
 
 
 class _Products(nn.Module):
@@ -230,13 +206,13 @@ def _janus(config: Mapping[str, Any]) -> tuple[Vision, TowerSpec]:
     return seen, replace(tower, layer=layer)
 
 
-def _high(config: Mapping[str, Any]) -> HighVision:
+def _high(config: Mapping[str, Any]) -> SamKeys:
     """SAM's encoder as high_res_vision_config says it; FormatError for values that do not fit."""
     given = config.get("high_res_vision_config") or {}
     if not isinstance(given, Mapping):
         raise FormatError(f"config.json: high_res_vision_config is {brief(given)}, no object")
-    values = {**given, "model_type": HighVision.model_type, "architectures": None}
-    high: HighVision = read_config(HighVision, values)
+    values = {**given, "model_type": SamKeys.model_type, "architectures": None}
+    high: SamKeys = read_config(SamKeys, values)
     choose("high_res_vision_config: hidden_act", high.hidden_act, tuple(ACTIVATIONS))
     layers = high.global_attn_indexes
     good = isinstance(layers, list | tuple) and layers and all(type(i) is int for i in layers)
@@ -319,7 +295,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 class _HighTower(nn.Module):
     """SAM's encoder, under the name that its model of pictures alone has."""
 
-    def __init__(self, high: HighVision) -> None:
+    def __init__(self, high: SamKeys) -> None:
         put(self, "vision_encoder", SamVision(high))
 
     def both(self, pixels: Tensor, first: int) -> tuple[Tensor, Tensor]:

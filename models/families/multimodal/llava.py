@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import Any
 
 from rushlight.core.basis.errors import FormatError, brief
@@ -14,21 +13,17 @@ from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.image.preprocessor_config import KINDS, processor_of
 from rushlight.models.image.tiles import (
-    Cut,
     RowsProcessor,
     Steps,
-    TileProcessor,
     WholeProcessor,
-    cut_to_sizes,
     sizes_of,
     square,
-    squared,
     steps_of,
     stored_settings,
     whole_settings,
 )
 from rushlight.models.layers.decoder import DecoderSpec
-from rushlight.models.layers.seeing.anyres import AnyRes
+from rushlight.models.layers.seeing.anyres import AnyRes, any_tiles
 from rushlight.models.layers.seeing.built import LLAVA_NAMES, seeing_decoder
 from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.sight import PictureProcessor, Sight
@@ -115,27 +110,6 @@ def pixtral_processor(
         str(whole.get("image_break_token", "[IMG_BREAK]")),
         str(whole.get("image_end_token", "[IMG_END]")),
     )  # fmt: skip
-
-
-def any_tiles(files: Mapping[str, bytes], res: AnyRes, base: int, place: str) -> TileProcessor:
-    """LLaVA-NeXT's and LLaVA-OneVision's; base: the rows of the whole picture."""
-    said = stored_settings(files)
-    crop = said.values.get("crop_size") if said.flag("do_center_crop", not res.most) else None
-    tile = square(said, "crop_size" if crop else "size", res.tile[0])
-    if square(said, "size", tile) != tile or tile != res.tile[0]:
-        raise FormatError(
-            f"{said.name}: size {brief(said.values.get('size'))} and crop_size {brief(crop)} are "
-            f"not those of the tower, {res.tile[0]}"
-        )
-    told = said.values.get("image_grid_pinpoints")
-    sizes = sizes_of(f"{said.name}: image_grid_pinpoints", told) if told else res.sizes
-
-    def text(cut: Cut) -> str:
-        (size,) = cut.inputs["image_sizes"].tolist()
-        return place * (base + (1 if len(cut.tiles) == 1 else res.count(size)))
-
-    among = partial(squared, tile=tile) if res.most else None
-    return TileProcessor(steps_of(said, Steps()), cut_to_sizes(sizes, tile), text, among, True)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:

@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 
+from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.vision import interpolate
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.image.tiles import Size, best_size, unpadded
+from rushlight.models.image.tiles import (
+    Cut,
+    Size,
+    Steps,
+    TileProcessor,
+    best_size,
+    cut_to_sizes,
+    sizes_of,
+    square,
+    squared,
+    steps_of,
+    stored_settings,
+    unpadded,
+)
 
 
 @dataclass(frozen=True)
@@ -57,3 +72,24 @@ class AnyRes:
             x = interpolate(x, size=(tall, wide), mode="bilinear")[0].permute(1, 2, 0)
         line = newline.to(x.dtype).expand(tall, 1, -1)
         return cat([made[0], cat([x, line], 1).reshape(tall * (wide + 1), -1)])
+
+
+def any_tiles(files: Mapping[str, bytes], res: AnyRes, base: int, place: str) -> TileProcessor:
+    """LLaVA-NeXT's and LLaVA-OneVision's; base: the rows of the whole picture."""
+    said = stored_settings(files)
+    crop = said.values.get("crop_size") if said.flag("do_center_crop", not res.most) else None
+    tile = square(said, "crop_size" if crop else "size", res.tile[0])
+    if square(said, "size", tile) != tile or tile != res.tile[0]:
+        raise FormatError(
+            f"{said.name}: size {brief(said.values.get('size'))} and crop_size {brief(crop)} are "
+            f"not those of the tower, {res.tile[0]}"
+        )
+    told = said.values.get("image_grid_pinpoints")
+    sizes = sizes_of(f"{said.name}: image_grid_pinpoints", told) if told else res.sizes
+
+    def text(cut: Cut) -> str:
+        (size,) = cut.inputs["image_sizes"].tolist()
+        return place * (base + (1 if len(cut.tiles) == 1 else res.count(size)))
+
+    among = partial(squared, tile=tile) if res.most else None
+    return TileProcessor(steps_of(said, Steps()), cut_to_sizes(sizes, tile), text, among, True)

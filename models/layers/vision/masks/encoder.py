@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from rushlight.core import nn
@@ -18,6 +19,31 @@ from rushlight.models.layers.vision.attention.windows import filled, joined, par
 from rushlight.models.layers.vision.convnext import ChannelNorm
 
 EPS = 1e-6  # of the norms over channels
+
+
+@dataclass
+class SamKeys:
+    """The keys of a vision_config of the encoder, within a model of another kind."""
+
+    hidden_size: int = 768
+    output_channels: int = 256
+    num_hidden_layers: int = 12
+    num_attention_heads: int = 12
+    num_channels: int = 3
+    image_size: int = 1024
+    patch_size: int = 16
+    hidden_act: str = "gelu"
+    layer_norm_eps: float = 1e-6
+    qkv_bias: bool = True
+    mlp_ratio: float = 4.0
+    use_abs_pos: bool = True
+    use_rel_pos: bool = True
+    window_size: int = 14
+    global_attn_indexes: Any = (2, 5, 8, 11)
+    num_pos_feats: int = 128  # of prompts, which are not read
+    mlp_dim: int | None = None
+    scale: float | None = None  # before training
+    model_type: str = "sam_vision_model"
 
 
 class Neck(nn.Module):
