@@ -1,4 +1,4 @@
-"""Questions about tables: TAPAS's cells and operations, as the published implementation has them."""
+"""Questions about tables: TAPAS's cells and operations, as the published library has them."""
 
 from __future__ import annotations
 
