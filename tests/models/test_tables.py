@@ -1,4 +1,4 @@
-"""Questions about tables: TAPAS's cells and operations, as the published implementation has them."""
+"""Questions about tables: TAPAS's cells and operations, as the published library has them."""
 
 from __future__ import annotations
 
@@ -54,6 +54,7 @@ def test_cells_and_operations_agree(table: ModuleType) -> None:
         np.testing.assert_allclose(answer.cells.numpy()[real], cells[real], err_msg=name, **CLOSE)
         assert np.array_equal(again.numpy(), answer.cells.numpy())
         operations = golden[f"{name}.operations"].numpy()
+        assert answer.operations is not None
         np.testing.assert_allclose(answer.operations.numpy(), operations, **CLOSE)
         assert (cells[real] > -1000).any()  # a column was chosen, or none may be
 

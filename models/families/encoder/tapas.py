@@ -31,12 +31,25 @@ class Config(BertConfig):
     neutral = {
         **BertConfig.neutral,
         **dict.fromkeys(
-            ("positive_label_weight", "aggregation_loss_weight", "use_answer_as_supervision",
-             "answer_loss_importance", "use_normalized_answer_loss", "huber_loss_delta",
-             "aggregation_temperature", "use_gumbel_for_cells", "use_gumbel_for_aggregation",
-             "average_approximation_function", "cell_selection_preference", "answer_loss_cutoff",
-             "average_logits_per_cell", "init_cell_selection_weights_to_zero",
-             "disable_per_token_loss", "no_aggregation_label_index"), ()
+            (
+                "positive_label_weight",
+                "aggregation_loss_weight",
+                "use_answer_as_supervision",
+                "answer_loss_importance",
+                "use_normalized_answer_loss",
+                "huber_loss_delta",
+                "aggregation_temperature",
+                "use_gumbel_for_cells",
+                "use_gumbel_for_aggregation",
+                "average_approximation_function",
+                "cell_selection_preference",
+                "answer_loss_cutoff",
+                "average_logits_per_cell",
+                "init_cell_selection_weights_to_zero",
+                "disable_per_token_loss",
+                "no_aggregation_label_index",
+            ),
+            (),
         ),  # fmt: skip
     }
 
@@ -63,7 +76,9 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     if not 3 <= len(sizes) <= 64 or min(sizes) < 1:
         raise FormatError(f"config.json: type_vocab_sizes is {sizes}; it must be sizes of tables")
     if c.temperature <= 0 or c.max_num_columns < 1 or c.max_num_rows < 1:
-        raise FormatError("config.json: temperature, max_num_rows, max_num_columns must be positive")
+        raise FormatError(
+            "config.json: temperature, max_num_rows, max_num_columns must be positive"
+        )
     by_cell = c.reset_position_index_per_cell
     return bert_spec(
         c, pooler=pooler, input=lambda spec: TableEmbeddings(spec, sizes, by_cell), types=1

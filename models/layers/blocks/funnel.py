@@ -107,7 +107,8 @@ class FunnelAttention(nn.Module):
         turned = tensor(waves, dtype=q.dtype, device=q.device) @ kernel.reshape(2 * half, -1)
         scores = q @ turned.reshape(len(kinds), self.spec.heads, -1).permute(1, 2, 0)
         index = tensor(rows.reshape(apart.shape).astype(np.int64), device=q.device)
-        return scores.gather(-1, index.expand(*q.shape[:2], *apart.shape))
+        near: Tensor = scores.gather(-1, index.expand(*q.shape[:2], *apart.shape))
+        return near
 
 
 class FunnelFeedForward(nn.Module):

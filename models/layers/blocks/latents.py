@@ -69,7 +69,7 @@ class ReadLayer(nn.Module):
 
     def forward(self, x: Tensor, over: Tensor | None, mask: Tensor | None) -> Tensor:
         """x (batch, rows, width) -> the same; over (batch, places, inside), with its mask."""
-        attention: Any = self.attention
+        attention: Any = self.get_submodule("attention")
         inner, spec = attention.self, self.spec
         y = inner.layernorm1(x)
         read = y if over is None else inner.layernorm2(over)
@@ -80,7 +80,7 @@ class ReadLayer(nn.Module):
         y = ops.attention(q, k, v, mask=mask, scale=(spec.keys // spec.heads) ** -0.5)
         y = attention.output.dense(y.transpose(1, 2).reshape(*x.shape[:2], -1))
         y = y + x if spec.residual else y
-        mlp: Any = self.mlp
+        mlp: Any = self.get_submodule("mlp")
         out: Tensor = y + mlp.dense2(ACTIVATIONS[spec.activation](mlp.dense1(self.layernorm(y))))
         return out
 

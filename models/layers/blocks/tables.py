@@ -1,4 +1,4 @@
-"""TAPAS (Herzig et al., 2020): tokens of tables, and the cells and operation that answer a question.
+"""TAPAS (Herzig et al., 2020): tokens of tables, and the cells that answer a question.
 
 Rows and columns of tokens are `token_type_ids` (batch, length, 7): the segment (0 question, 1
 table), the column and the row from 1 on (0: none), what was chosen before, the cell's rank in its
