@@ -21,16 +21,20 @@ def _line(text: str) -> str:
 
 
 def _said(segment: Mapping[str, Any]) -> str:
-    """The text of a segment; one of voice activity has none."""
-    return _line(segment.get("text", "speech"))
+    """The text of a segment, or who speaks; one of voice activity has neither."""
+    return _line(segment.get("text", segment.get("speaker", "speech")))
 
 
 def txt(result: Mapping[str, Any]) -> str:
-    """A line per segment: its text, or its start and end in seconds where it has none."""
-    return "".join(
-        f"{_said(s) if 'text' in s else '{start:.3f} {end:.3f}'.format_map(s)}\n"
-        for s in result["segments"]
-    )
+    """A line per segment: its text, or its start and end in seconds, and who speaks."""
+
+    def line(segment: Mapping[str, Any]) -> str:
+        if "text" in segment:
+            return _said(segment)
+        times = "{start:.3f} {end:.3f}".format_map(segment)
+        return f"{times} {segment['speaker']}" if "speaker" in segment else times
+
+    return "".join(f"{line(segment)}\n" for segment in result["segments"])
 
 
 def srt(result: Mapping[str, Any]) -> str:

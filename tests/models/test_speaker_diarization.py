@@ -17,6 +17,7 @@ import rushlight as rl
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.models.families import family_of
 from rushlight.models.speech import clustering, diarize
+from rushlight.models.speech.writers import WRITERS
 
 HERE = Path(__file__).parent
 DATA = HERE / "data" / "segmentation.safetensors"
@@ -158,6 +159,9 @@ def test_a_conversation_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
         assert segment["start"] == pytest.approx(start, abs=0.03)
         assert segment["end"] == pytest.approx(end, abs=0.03)
     assert diarized(speakers=2, step=5.0)["speakers"] == 2
+    first = "{start:.3f} {end:.3f} SPEAKER_00".format_map(result["segments"][0])
+    assert WRITERS["txt"](result).splitlines()[0] == first
+    assert WRITERS["srt"](result).splitlines()[2] == "SPEAKER_00"
 
 
 def test_pauses_are_filled_and_short_speech_is_dropped() -> None:

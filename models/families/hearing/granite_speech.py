@@ -102,7 +102,6 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     e = read_config(EncoderConfig, part_of(config, "encoder_config", "granite_speech_encoder"))
     p = read_config(ProjectorConfig, part_of(config, "projector_config", "blip_2_qformer"))
     choose("projector_config: hidden_act", p.hidden_act, tuple(ACTIVATIONS))
-    choose("projector_config: encoder_hidden_size", p.encoder_hidden_size, (e.hidden_dim,))
     choose("projector_config: use_qformer_text_input", p.use_qformer_text_input, (False,))
     at_least_one(p, "num_attention_heads", "cross_attention_frequency")
     at_least_one(c, "downsample_rate", "window_size")
@@ -136,6 +135,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         return PairProcessor(e.input_dim // 2, n_fft, window, c.window_size, queries, _MARKER)
 
     def hearing(spec: DecoderSpec) -> Hearing:
+        choose("projector_config: encoder_hidden_size", p.encoder_hidden_size, (e.hidden_dim,))
         parts: dict[str, Any] = {
             "model.encoder": tower,
             "model.projector": WindowQueries(former, c.window_size, queries, spec.width),
