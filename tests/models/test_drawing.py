@@ -132,11 +132,14 @@ def test_a_controlnet_is_diffusers(
     tiny.write_part(tmp_path / "controlnet", tiny.CONTROLNET, shapes)
     latents, options = tiny.values("latents", (1, 4, 4, 4)), tiny.PIPELINES["sdxl"]["options"]
     monkeypatch.setattr(loop, "drawn", lambda *_: rl.tensor(latents))
-    model = rl.models.load(folders["sdxl"])
+    hub = {"who/draws": folders["sdxl"], "who/leads": tmp_path / "controlnet"}
+    fetched = "rushlight.models.hub.names.resolve"
+    monkeypatch.setattr(fetched, lambda name, **_: hub.get(str(name), Path(name)))
+    model = rl.models.load("who/draws")
     pipe = rl.pipeline("text-to-image", model, size=str(tiny.SIDE), seed=3, **options)
     with pytest.raises(ValueError, match="there is no ControlNet; load one by load_controlnet"):
         pipe(tiny.PROMPT, control_image=tiny.picture())
-    model.load_controlnet(tmp_path / "controlnet")
+    model.load_controlnet("who/leads")
     scale: dict[str, Any] = {"controlnet_conditioning_scale": tiny.CONTROL_SCALE}
     made = pipe(tiny.PROMPT, control_image=tiny.picture(), keep="one", **scale)
     assert _far(made["image"], "sdxl", "controlled") <= 2

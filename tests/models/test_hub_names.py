@@ -142,6 +142,29 @@ FILES = {
 }
 
 
+# Of a pipeline's repository: what is read, and what is left where it is.
+PARTS = {
+    "model_index.json": b'{"_class_name": "X", "unet": ["d", "U"], "vae": ["d", "V"], "tokenizer":'
+    b' ["t", "T"], "text_encoder": ["t", "E"], "safety_checker": ["s", "S"], "x": [null, null]}',
+    "text_encoder/config.json": b"{}",
+    "text_encoder/model.fp16.safetensors": b"where there is no other",
+    "tokenizer/merges.txt": b"words",
+    "unet/config.json": b"{}",
+    "unet/diffusion_pytorch_model-00001-of-00002.safetensors": b"a part",
+    "unet/diffusion_pytorch_model-00002-of-00002.safetensors": b"another",
+    "unet/diffusion_pytorch_model.safetensors.index.json": b"{}",
+    "vae/config.json": b"{}",
+    "vae/diffusion_pytorch_model.bin": b"pickled",
+}
+LEFT = {
+    "safety_checker/model.safetensors": b"judges",
+    "unet/diffusion_pytorch_model.fp16.safetensors": b"a copy",
+    "unet/diffusion_pytorch_model.safetensors.index.fp16.json": b"{}",
+    "v1.safetensors": b"all of it in one file",
+    "scheduler/scheduler_config.json": b"named in no index",
+}
+
+
 @dataclass
 class Hub:
     """How the fake hub behaves; `asked` lists (method, path, Range header or "")."""
@@ -153,6 +176,7 @@ class Hub:
     wrong_bytes: bool = False
     wrong_size: bool = False
     lacks: tuple[str, ...] = ()
+    files: dict[str, bytes] = field(default_factory=lambda: FILES)
     asked: list[tuple[str, str, str]] = field(default_factory=list)
     tokens: set[str] = field(default_factory=set)
     url: str = ""
@@ -202,7 +226,7 @@ class Handler(BaseHTTPRequestHandler):
 
     def _info(self) -> dict[str, Any]:
         rows: list[dict[str, Any]] = []
-        for name, data in FILES.items():
+        for name, data in self.state.files.items():
             if name in self.state.lacks:
                 continue
             git = hashlib.sha1(b"blob %d\0" % len(data) + data).hexdigest()
@@ -215,7 +239,7 @@ class Handler(BaseHTTPRequestHandler):
                 "likes": 0, "private": False, "gated": False, "disabled": False}  # fmt: skip
 
     def _file(self, name: str, wanted: str) -> None:
-        state, data = self.state, FILES[name]
+        state, data = self.state, self.state.files[name]
         etag = hashlib.sha256(data).hexdigest()
         size = len(data)
         if data is WEIGHTS and state.wrong_bytes:
@@ -329,6 +353,11 @@ def test_graphs_in_place_of_weights(fake: Hub, tmp_path: Path) -> None:
     assert _resolve(fake, tmp_path / "b", graphs="")["files"] == WANTED
     fake.lacks = ("model.safetensors", "pytorch_model.bin")
     assert _resolve(fake, tmp_path / "c", graphs="")["files"] == [*rest, "onnx/model.onnx"]
+
+
+def test_the_parts_of_a_pipeline_each_with_one_set_of_weights(fake: Hub, tmp_path: Path) -> None:
+    fake.files = {**PARTS, **LEFT}
+    assert _resolve(fake, tmp_path)["files"] == sorted(PARTS)
 
 
 def test_a_cut_download_asks_for_the_rest(fake: Hub, tmp_path: Path) -> None:
