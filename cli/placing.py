@@ -28,11 +28,13 @@ Memory = Annotated[
 
 def places(device: str, device_map: str | None, max_memory: Sequence[str] | None) -> dict[str, Any]:
     """The arguments of `models.load` by the flags; BadParameter for texts that say nothing."""
+    from rushlight.core.backends import HOST
+
     if device_map is None:
         if max_memory:
             raise typer.BadParameter("--max-memory is for --device-map auto")
         return {"device": device}
-    if device != "cpu":
+    if device != str(HOST):
         raise typer.BadParameter(f"give --device {device} or --device-map, not both")
     bounds = dict(_pair(text, "--max-memory") for text in max_memory or ())
     told: Any = device_map

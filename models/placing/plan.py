@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
-from rushlight.core.backends import Device
+from rushlight.core.backends import HOST, Device
 from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, float32
-from rushlight.core.basis.errors import LoadError, nearest
+from rushlight.core.basis.errors import DeviceError, LoadError, nearest
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.model import runs_in_software
 from rushlight.models.placing.parts import (
@@ -150,27 +150,27 @@ def _bounds(max_memory: MaxMemory | None) -> dict[Device, int | None]:
         gpu = as_device("webgpu")
         try:
             software = runs_in_software(gpu)
-        except Exception as error:  # no adapter: all is on cpu
+        except DeviceError as error:  # no adapter: all is on cpu
             log.info('device_map="auto": %s', error)
             software = True
         left = None if software else gpu.backend.memory_left()
-        return {} if software else {gpu: left, as_device("cpu"): None}
+        return {} if software else {gpu: left, HOST: None}
     told = {
         _device(name): nbytes_of_text(n, f"max_memory of {name}") for name, n in max_memory.items()
     }
-    order = sorted(told, key=lambda d: (d.type == "cpu", d.index or 0))
+    order = sorted(told, key=lambda d: (d is HOST, d.index or 0))
     bounds: dict[Device, int | None] = {}
     for each in order:
         left = each.backend.memory_left()
         bounds[each] = told[each] if left is None else min(told[each], left)
-    return bounds if as_device("cpu") in bounds else {**bounds, as_device("cpu"): None}
+    return bounds if HOST in bounds else {**bounds, HOST: None}
 
 
 def _filled(model: Model, parts: list[Part], bounds: dict[Device, int | None]) -> dict[str, Device]:
     """A device for each part: devices are filled one after another, in the order of the parts."""
-    devices = list(bounds) or [as_device("cpu")]
+    devices = list(bounds) or [HOST]
     room = {d: None if (b := bounds.get(d)) is None else b - b // _FREE for d in devices}
-    room = {d: bounds[d] if d.type == "cpu" and d in bounds else r for d, r in room.items()}
+    room = {d: bounds[d] if d is HOST and d in bounds else r for d, r in room.items()}
     chosen: dict[str, Device] = {}
     now = 0
     for number, part in enumerate(parts):
@@ -196,7 +196,7 @@ def _filled(model: Model, parts: list[Part], bounds: dict[Device, int | None]) -
 
 
 def _fits(part: Part, need: int, room: int | None, device: Device) -> bool:
-    if device.type == "cpu":
+    if device is HOST:
         return room is None or need <= room
     largest = int(device.info.get("limits", {}).get("maxBufferSize", part.largest))
     return part.largest <= largest and (room is None or need <= room)
@@ -266,11 +266,10 @@ def _placement(
     last = chosen.get(parts[-1].name) if paths.after else None
     after = {path: chosen.get(path) or last or layers[-1] for path in paths.after}
     used = {first, *layers, *after.values()}
-    host = as_device("cpu")
     # Parts beside those that are known read inputs on their own device.
     known = (*paths.before, *paths.layers, *paths.after)
     plain = paths.before and all(any(n.startswith(f"{p}.") for p in known) for n in tensors)
-    main = host if plain and host in used else first
+    main = HOST if plain and HOST in used else first
     table = next(
         (t for n, t in tensors.items() if n.startswith(f"{(paths.before or known)[0]}.")), None
     )
