@@ -189,14 +189,16 @@ if not _TYPE_CHECKING:
 
     def __getattr__(name: _Any) -> _Any:
         """A name of models/, or a module of torch's table; AttributeError with the names near."""
+        if name.startswith("__"):  # asked by tools that look for it; nobody misspelt it
+            raise AttributeError(f"module 'rushlight' has no attribute {name!r}")
         if name in _MODELS:
             value = _finder.imported(_MODELS[name])
             if name in ("pipeline", "quantize"):
                 value = getattr(value, name)
             globals()[name] = value
             return value
-        if not name.startswith("__") and name in _finder.table():
+        if name in _finder.table():
             return _finder.below("", name)
-        if not name.startswith("__") and (value := _finder.late(name)) is not None:
+        if (value := _finder.late(name)) is not None:
             return value
         raise errors.absent("rushlight", name, __all__)

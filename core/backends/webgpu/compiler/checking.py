@@ -225,7 +225,7 @@ def _values_of(sample: Sample) -> list[npt.NDArray[np.uint8] | None] | None:
         count = -(-layout.extent[1] // dtype.block) * dtype.block
         if dtype.kind == "q":
             # Any two of these bytes, read as float16, are below 1/16.
-            raw = philox.words(3, 0, 16381).view(np.uint8) & 0xAF
+            raw = philox.words(3, 0, 16381).view(np.uint8) & np.uint8(0xAF)
         elif dtype.kind == "f":
             drawn = philox.words(5 + i, 0, 65521) * 2.0**-33 - 0.25
             raw = _encoded(drawn.astype(np.float32), dtype)
