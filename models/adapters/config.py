@@ -33,6 +33,7 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "velora_config": (None, {}),
     "monteclora_config": (None,),
     "layer_replication": (None, []),
+    "target_parameters": (None, []),  # of kinds that have no field of it
     "megatron_config": (None, {}),
     "use_effective_conv2d": (False,),
     "ephemeral_gpu_offload": (False, True),

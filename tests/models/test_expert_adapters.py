@@ -101,6 +101,9 @@ def test_what_does_not_fit_experts_is_refused() -> None:
     with pytest.raises(ValueError, match="use_dora is not supported for experts"):
         given = LoraConfig(target_parameters=["mlp.experts.down_proj"], use_dora=True)
         rl.adapters.add_adapter(model(), given)
+    other = json.dumps({"peft_type": "LOHA", "target_parameters": ["q_proj.weight"]}).encode()
+    with pytest.raises(rl.FormatError, match="target_parameters is .* is not supported"):
+        rl.adapters.adapter_from(model(), other, {})
     settings = {"peft_type": "LORA", "r": 2, "target_parameters": ["mlp.experts.down_proj"]}
     at = "base_model.model.model.layers.0.mlp.experts"
     bad = {f"{at}.lora_A.weight": rl.zeros(6, 11), f"{at}.lora_B.weight": rl.zeros(16, 6)}

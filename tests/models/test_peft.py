@@ -602,7 +602,6 @@ def test_keys_that_peft_does_not_read_are_ignored(table: ModuleType) -> None:
     for key, value in (
         ("use_qalora", True),
         ("layer_replication", [[0, 2]]),
-        ("target_parameters", ["q_proj.weight"]),
         ("use_bdlora", {}),
         ("alora_invocation_tokens", [1]),
         ("arrow_config", {"top_k": 1}),
