@@ -221,6 +221,7 @@ def _values_of(sample: Sample) -> list[npt.NDArray[np.uint8] | None] | None:
         if form is None:
             values.append(None)
             continue
+        raw: npt.NDArray[Any]
         dtype, layout = form
         count = -(-layout.extent[1] // dtype.block) * dtype.block
         if dtype.kind == "q":
