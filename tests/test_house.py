@@ -451,7 +451,6 @@ THEIRS = {
     ("core/training/trainer.py", "Trainer"): "Lightning's",
     ("cli/finetune.py", ""): "the command's options",
     ("cli/draw.py", ""): "the command's options",
-    ("cli/serve.py", ""): "the command's options",
 }
 
 
