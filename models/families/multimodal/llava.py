@@ -1,4 +1,4 @@
-"""LLaVA (Liu et al., 2023), LLaVA-NeXT (2024) and LLaVA-OneVision (Li et al., 2024)."""
+"""LLaVA (Liu et al., 2023), ViP-LLaVA (Cai et al., 2023), LLaVA-NeXT and -OneVision (2024)."""
 
 from __future__ import annotations
 
@@ -39,6 +39,7 @@ ARCHITECTURES = (
     "LlavaForConditionalGeneration",
     "LlavaNextForConditionalGeneration",
     "LlavaOnevisionForConditionalGeneration",
+    "VipLlavaForConditionalGeneration",
 )
 # What config.json without a vision_config means, by model_type.
 _CLIP = {
@@ -63,7 +64,9 @@ class Config:
     image_token_index: int = 32000
     projector_hidden_act: str = "gelu"
     vision_feature_select_strategy: str = "default"
-    vision_feature_layer: Any = -2
+    vision_feature_layer: Any = None
+    vision_feature_layers: Any = None  # of older files of ViP-LLaVA
+    projector_layernorm_eps: float = 1e-5
     multimodal_projector_bias: bool = True
     image_grid_pinpoints: Any = None
     vision_aspect_ratio: str = "anyres_max_9"
@@ -116,10 +119,15 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
     choose("vision_feature_select_strategy", c.vision_feature_select_strategy, ("default", "full"))
-    one, tiled = c.model_type == "llava_onevision", c.model_type != "llava"
+    one, tiled = c.model_type == "llava_onevision", c.model_type not in ("llava", "vipllava")
     usual = {} if config.get("vision_config") else _SIGLIP if one else _CLIP
     tower = tower_of(config, "siglip_vision_model" if one else "clip_vision_model", **usual)
-    cut = c.vision_feature_select_strategy == "default"  # the class token, or the first patch
+    several = c.model_type == "vipllava"
+    chosen = c.vision_feature_layer
+    if chosen is None:
+        chosen = (c.vision_feature_layers or [-2, -5, -8, -11, 6]) if several else -2
+    # The class token, or the first patch.
+    cut = c.vision_feature_select_strategy == "default" or several
     rotary = tower.places == "rotary"
     count = tower.grid[0] * tower.grid[1] + bool(tower.names.first) - cut
     pinpoints = c.image_grid_pinpoints or (_ONE if one else _NEXT)
@@ -137,7 +145,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         base, pixels = model.model, inputs["pixels"]
 
         def rows(tiles: Tensor) -> Tensor:
-            states = base.vision_tower.chosen(tiles, c.vision_feature_layer)
+            states = base.vision_tower.chosen(tiles, chosen)
             out: Tensor = base.multi_modal_projector(states[:, 1:] if cut else states)
             return out
 
@@ -159,12 +167,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         return _whole(files, tower, "<image>" * count)
 
     def sight(spec: DecoderSpec) -> Sight:
-        several = 1 if isinstance(c.vision_feature_layer, int) else len(c.vision_feature_layer)
+        layers = 1 if isinstance(chosen, int) else len(chosen)
         parts: dict[str, Any] = {
             "model.vision_tower": Tower(tower),
             "model.multi_modal_projector": TwoProducts(
-                tower.layer.width * several, spec.width, spec.width, c.projector_hidden_act,
-                c.multimodal_projector_bias,
+                tower.layer.width * layers, spec.width, spec.width, c.projector_hidden_act,
+                c.multimodal_projector_bias, "projector_layernorm" if several else "",
+                c.projector_layernorm_eps,
             ),
         }  # fmt: skip
         if tiled:
@@ -176,7 +185,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 
 
 FAMILY = Family(
-    model_types=("llava", "llava_next", "llava_onevision"),
+    model_types=("llava", "llava_next", "llava_onevision", "vipllava"),
     tasks=("image-text-to-text", "chat", "text-generation"),
     architectures=ARCHITECTURES,
     base_prefix="model.",

@@ -28,6 +28,13 @@ def rows(t: Any) -> dict[str, Any]:
             SPECIAL, ("CLIPImageProcessorPil", square), ("LlavaProcessor", whole), text * 2,
             sizes=((30, 40), (50, 21), (9, 70), (24, 24)),
         ),
+        "vipllava": t.Row(
+            "VipLlavaForConditionalGeneration",
+            {"model_type": "vipllava", "text_config": {**t.TEXT, "model_type": "llama"},
+             "vision_config": clip, "image_token_index": 256, "vision_feature_layer": [-2, -3, 1],
+             "projector_layernorm_eps": 1e-3},
+            SPECIAL, ("CLIPImageProcessorPil", square), ("LlavaProcessor", whole), text,
+        ),
         "llava-siglip": t.Row(
             "LlavaForConditionalGeneration",
             {"model_type": "llava", "vision_config": siglip, "image_token_index": 256,
