@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 DATA = Path(__file__).parent / "data" / "families"
 # float32 sums in another order; the goldens are float32 too.
 CLOSE: Any = {"rtol": 1e-4, "atol": 5e-5}
-ELSEWHERE = "rushlight.models.families.speech.silero_vad"
+ELSEWHERE = tuple(f"rushlight.models.families.speech.{name}" for name in ("silero_vad", "pyannote"))
 
 
 def metadata(row: str) -> tuple[dict[str, Any], dict[str, list[int]]]:
@@ -74,10 +74,11 @@ def golden(row: str) -> tuple[Array, Array]:
 def test_every_family_has_a_row_and_small_goldens(table: ModuleType) -> None:
     rows = {metadata(row)[0]["model_type"] for row in table.ROWS}
     modules = {module for kind, module in families().items() if kind in rows}
-    # Images, pictures with texts, time series, sounds and voice activity have tables of their own.
+    # Images, pictures with texts, time series, sounds, models that hear and what marks speech have
+    # tables of their own.
     room = "rushlight.models.families."
-    others = ("vision", "series", "multimodal", "sound", "voices")
-    elsewhere = (*(f"{room}{name}." for name in others), ELSEWHERE)
+    others = ("vision", "series", "multimodal", "sound", "voices", "hearing")
+    elsewhere = (*(f"{room}{name}." for name in others), *ELSEWHERE)
     wanted = {m for m in families().values() if not m.startswith(elsewhere)}
     assert modules == wanted, "python tools/new_family.py MODEL_TYPE writes a family's row"
     files = {path.stem: path.stat().st_size for path in DATA.glob("*.safetensors")}
@@ -128,7 +129,8 @@ def test_references_and_errors_are_those_of_all_families() -> None:
         for kind in without
         if families()[kind] in {families()[k] for k in figures.keys() - without}
     }
-    others = {"craft_crnn", "crepe", "mtcnn", "resemblyzer", "silero_vad", "u2net", "yolov3"}
+    others = {"craft_crnn", "crepe", "mtcnn", "pyannote_segmentation", "resemblyzer", "silero_vad"}
+    others |= {"u2net", "yolov3"}
     assert without - kin == others
     for kind in figures.keys() - without:
         assert figures[kind]["cpu"] <= 1e-4 and figures[kind]["webgpu"] <= 1e-3, kind
