@@ -30,6 +30,12 @@ def test_names_and_shapes_are_the_checkpoints(row: str) -> None:
     family = family_of(config["model_type"], "model_type")
     model = family.build(config, names)
     needless = family.unused or (lambda name, config: False)
+    if row == "cohere_asr":  # files have NeMo's names; the reference's own are written
+        assert family.rename_tensors is not None
+        given = {n: rl.zeros(*s, device="meta") for n, s in names.items()}
+        names = {n: list(t.shape) for n, t in family.rename_tensors(given).items()}
+    if row == "perceiver":  # of a model within one with a head, which is read without its prefix
+        names = {n.removeprefix("perceiver."): s for n, s in names.items()}
     stored_names = {
         # Older names of norms, which the reference still writes for one family.
         n.replace("Norm.gamma", "Norm.weight").replace("Norm.beta", "Norm.bias"): s

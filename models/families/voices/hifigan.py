@@ -18,6 +18,7 @@ ARCHITECTURES = ("SpeechT5HifiGan",)
 class Config:
     """The keys of config.json; defaults are transformers'."""
 
+    neutral = {"num_feat_extract_layers": ()}  # a property of SpeechT5's own configuration
     model_in_dim: int = 80
     sampling_rate: int = 16000
     upsample_initial_channel: int = 512
