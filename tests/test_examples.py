@@ -113,6 +113,44 @@ def test_folder_finds_the_paragraph_and_keeps_the_vectors(tmp_path: Path, where:
     assert "3 of 3" in _run("folder.py", *given)
 
 
+def test_a_folder_answers_a_question(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text(
+        "The lighthouse keeper is called Ada Brandt. She lives in Skagen.\n\nThe boat has gone."
+    )
+    said = _run("ask_folder.py", str(tmp_path), "Who is the lighthouse keeper?", "--passages", "1")
+    passage, answer = said.splitlines()
+    assert passage.startswith("- The lighthouse keeper") and "Ada Brandt" in answer
+
+
+def test_an_agent_calls_a_tool(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = _run("agent.py", "What is 127 times 31?")
+    assert re.match(r"(calculate\(\{'expression': '.*'\}\)|clock\(\{\}\)) = .+\n.", said)
+    monkeypatch.syspath_prepend(ROOT / "examples")
+    import agent  # type: ignore[import-not-found]
+
+    assert agent.run("calculate", {"expression": "-(2 + 3) * 4 / 8"}) == "-2.5"
+    assert agent.run("calculate", {"expression": "1 / 0"}).startswith("error:")
+    assert agent.run("calculate", {"expression": "2 ** 9"}).startswith("error: 2 ** 9 is not")
+
+
+def test_texts_become_a_table(tmp_path: Path) -> None:
+    (tmp_path / "texts.txt").write_text(
+        "Ada Brandt was born in Skagen in 1931.\nTom Reed moved to Leeds in 1975.\n"
+    )
+    out = tmp_path / "table.csv"
+    columns = "name:string,city:string,year:integer"
+    _run("extract.py", str(tmp_path / "texts.txt"), columns, "-o", str(out))
+    header, *rows = out.read_text(encoding="utf-8").splitlines()
+    assert header == "name,city,year" and rows == ["Ada Brandt,Skagen,1931", "Tom Reed,Leeds,1975"]
+
+
+def test_odd_lines_come_first(tmp_path: Path) -> None:
+    text = tmp_path / "lines.txt"
+    text.write_text("The cat sleeps on the sofa.\nqqz vrrk 88 plo xx\nBread needs flour.\n")
+    lines = _run("rank_sentences.py", str(text)).splitlines()
+    assert len(lines) == 3 and lines[0].endswith("qqz vrrk 88 plo xx")
+
+
 def test_finetuning_changes_the_answers(tmp_path: Path) -> None:
     said = _run("finetune.py", "--steps", "20", "--output", str(tmp_path))
     assert "before: 0 of 8 answers have the form" in said
