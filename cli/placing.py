@@ -37,18 +37,18 @@ def places(device: str, device_map: str | None, max_memory: Sequence[str] | None
     if device != str(HOST):
         raise typer.BadParameter(f"give --device {device} or --device-map, not both")
     bounds = dict(_pair(text, "--max-memory") for text in max_memory or ())
-    told: Any = device_map
+    places_by_name: Any = device_map
     if device_map.lstrip().startswith("{") or device_map.endswith(".json"):
         text = device_map if "{" in device_map else Path(device_map).read_text(encoding="utf-8")
         try:
-            told = json.loads(text)
+            places_by_name = json.loads(text)
         except ValueError as error:
             raise typer.BadParameter(f"--device-map: {error}") from None
-        if not isinstance(told, dict):
+        if not isinstance(places_by_name, dict):
             raise typer.BadParameter("--device-map: the JSON must be an object of names")
     elif "=" in device_map:
-        told = dict(_pair(text, "--device-map") for text in device_map.split(","))
-    return {"device_map": told, "max_memory": bounds or None}
+        places_by_name = dict(_pair(text, "--device-map") for text in device_map.split(","))
+    return {"device_map": places_by_name, "max_memory": bounds or None}
 
 
 def _pair(text: str, flag: str) -> tuple[str, str]:

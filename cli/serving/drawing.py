@@ -187,9 +187,9 @@ async def _events(
                 preview: Any = event.token
                 if (index := _wanted(preview, ask.previews)) is not None:
                     text = await server.aside(_text(preview.pictures[0], {}))
-                    told = {"partial_image_index": index, "index": number}
+                    numbers = {"partial_image_index": index, "index": number}
                     steps = {"step": preview.step, "steps": preview.total}
-                    yield _event(f"{kind}.partial_image", text, {**told, **steps})
+                    yield _event(f"{kind}.partial_image", text, {**numbers, **steps})
         finally:
             job.cancel()
 

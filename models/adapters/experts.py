@@ -113,14 +113,14 @@ def as_stacks(
     nested: dict[str, dict[int, dict[str, Tensor]]] = {}
     for stored, t in tensors.items():
         key = stored.removeprefix(PREFIX)
-        expert, whole = _ON_EXPERT.fullmatch(key), _ON_PARAMETER.fullmatch(key)
+        expert, stacked = _ON_EXPERT.fullmatch(key), _ON_PARAMETER.fullmatch(key)
         path = _stack_at(model, expert["before"] + expert["name"]) if expert else ""
         if expert and path:
             numbers = single.setdefault(path, {})
             numbers.setdefault(int(expert["number"]), {})[expert["factor"]] = t
-        elif whole and _owner(model, whole["path"]):
-            depth = whole["inner"].count(".base_layer")
-            nested.setdefault(whole["path"], {}).setdefault(depth, {})[whole["factor"]] = t
+        elif stacked and _owner(model, stacked["path"]):
+            depth = stacked["inner"].count(".base_layer")
+            nested.setdefault(stacked["path"], {}).setdefault(depth, {})[stacked["factor"]] = t
         else:
             by_name[_in_checkpoint(model, stored)] = t
     theirs: dict[str, str] = {}
@@ -188,9 +188,9 @@ def _unnested(
 
     The outermost adapter is of the module's last parameter.
     """
-    held = _owner(model, owner)
-    assert held is not None
-    path, module = held
+    path_and_module = _owner(model, owner)
+    assert path_and_module is not None
+    path, module = path_and_module
     targets = [
         name
         for name in _ORDER
@@ -255,8 +255,8 @@ def _join_rows(model: Any, parameter: str, pieces: list[Tensor]) -> Tensor:
     if len(pieces) == 1:
         return pieces[0]
     kind = _kind(model, parameter)
-    whole = ops.cat(pieces, 1) if kind is None else kind.join(*pieces)
-    joined: Tensor = whole if whole.shape[1] == 2 * pieces[0].shape[1] else whole.transpose(1, 2)
+    rows = ops.cat(pieces, 1) if kind is None else kind.join(*pieces)
+    joined: Tensor = rows if rows.shape[1] == 2 * pieces[0].shape[1] else rows.transpose(1, 2)
     return joined
 
 
@@ -282,9 +282,9 @@ def share_parameters(
         if not is_stack(layer):
             continue
         adapter = layer.attached.named()[name]
-        kept = first.setdefault(parameter, adapter)
-        if kept is not adapter:
-            adapter.lora_A = kept.lora_A
+        lender = first.setdefault(parameter, adapter)
+        if lender is not adapter:
+            adapter.lora_A = lender.lora_A
 
 
 def as_peft(

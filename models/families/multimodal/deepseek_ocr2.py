@@ -169,8 +169,8 @@ class _Pages:
         }
         if tiles:
             inputs["pixel_values_local"] = self.steps(tiles)
-        whole = self.rows[0] if self.crops else self.rows[1]
-        count = whole + self.rows[1] * len(tiles) + 1
+        of_page = self.rows[0] if self.crops else self.rows[1]
+        count = of_page + self.rows[1] * len(tiles) + 1
         return Picture(inputs, "<image>" * count, (height, width))
 
 
@@ -179,10 +179,10 @@ def _described(config: Mapping[str, Any]) -> tuple[Sam, DecoderSpec]:
     vision = vision_of(config)
     objects: list[dict[str, Any]] = []
     for key, kind in (("sam_config", Sam), ("encoder_config", Queries)):
-        given = vision.get(key) or {}
-        if not isinstance(given, Mapping):
-            raise FormatError(f"config.json: vision_config: {key} is {brief(given)}, no object")
-        objects.append({**given, "model_type": kind.model_type, "architectures": None})
+        settings = vision.get(key) or {}
+        if not isinstance(settings, Mapping):
+            raise FormatError(f"config.json: vision_config: {key} is {brief(settings)}, no object")
+        objects.append({**settings, "model_type": kind.model_type, "architectures": None})
     sam: Sam = read_config(Sam, objects[0])
     choose("sam_config: hidden_act", sam.hidden_act, tuple(ACTIVATIONS))
     channels = [512, 896] if sam.downsample_channels is None else sam.downsample_channels
@@ -227,13 +227,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 
     def look(model: Any, inputs: Mapping[str, Tensor]) -> Tensor:
         base, rows, first = model.model, [], 0
-        whole = base.multi_modal_projector(base.vision_tower(inputs["pixels"]))
+        pages = base.multi_modal_projector(base.vision_tower(inputs["pixels"]))
         counts = inputs["num_local_patches"].tolist()
         tiles = None
         if sum(counts):
             tiles = base.vision_tower(inputs["pixel_values_local"])
             tiles = base.multi_modal_projector(tiles).unbind(0)
-        for page, count in zip(whole, counts, strict=True):
+        for page, count in zip(pages, counts, strict=True):
             rows += list(tiles[first : first + count]) if tiles is not None else []
             rows += [page, base.view_separator.unsqueeze(0).to(page.dtype)]
             first += count

@@ -104,19 +104,19 @@ class _Reader(nn.Module):
         else:
             small = x[:, self.corner // 2 :: 2, self.corner % 2 :: 2]
         queries = reader.query + _parted(small, w.queries)
-        made = self.qformer(queries, _parted(x, w.keys) + reader.image_positions)
+        read = self.qformer(queries, _parted(x, w.keys) + reader.image_positions)
         count = w.side // w.keys
-        made = made.reshape(n, count, count, w.queries, w.queries, -1).permute(0, 1, 3, 2, 4, 5)
-        out: Tensor = self.out_linear(made.reshape(n, w.rows**2, -1))
+        read = read.reshape(n, count, count, w.queries, w.queries, -1).permute(0, 1, 3, 2, 4, 5)
+        out: Tensor = self.out_linear(read.reshape(n, w.rows**2, -1))
         return out
 
 
 def _queries(c: Config) -> Queries:
     """The configuration of the Q-Formers; FormatError for a qformer_config that is no object."""
-    given = c.qformer_config or {}
-    if not isinstance(given, Mapping):
-        raise FormatError(f"config.json: qformer_config is {brief(given)}; it must be an object")
-    values = {**_QUERIES, **given, "model_type": Queries.model_type, "architectures": None}
+    settings = c.qformer_config or {}
+    if not isinstance(settings, Mapping):
+        raise FormatError(f"config.json: qformer_config is {brief(settings)}; it must be an object")
+    values = {**_QUERIES, **settings, "model_type": Queries.model_type, "architectures": None}
     queries: Queries = read_config(Queries, values)
     choose("qformer_config: hidden_act", queries.hidden_act, tuple(ACTIVATIONS))
     return queries
@@ -216,8 +216,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
             states, rows = base.vision_tower(tiles), []
             for i in order:
                 x = states[targets[i][0]]
-                made = readers[i](x[:, 1:] if cut else x)
-                rows.append(res.joined(made, size, base.image_newline))
+                features = readers[i](x[:, 1:] if cut else x)
+                rows.append(res.joined(features, size, base.image_newline))
             if targets[order[0]][1]:  # none is added before the first layer
                 rows.insert(0, rows[0] * 0)
             every.append(cat(rows, 1))
