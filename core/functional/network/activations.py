@@ -123,10 +123,10 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     """x, and alpha (exp(x / alpha) - 1) below zero (Barron, 2017).
 
     `input` is any floating tensor. `inplace` writes the result over the input, and raises
-    RuntimeError for a leaf that needs a gradient. Raises ZeroDivisionError for an alpha of 0.
+    RuntimeError for a leaf that needs a gradient. Raises ValueError for an alpha of 0.
     """
     if alpha == 0:
-        raise ZeroDivisionError("celu: alpha is 0; x / alpha is not defined")
+        raise ValueError("celu: alpha is 0; x / alpha is not defined")
     below = alpha * expm1(where(input > 0, 0.0, input) / alpha)
     return done(input, where(input > 0, input, below), inplace)
 

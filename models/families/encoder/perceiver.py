@@ -31,6 +31,7 @@ NAMES = EncoderNames(
 )
 # Of the queries that words are read with, whatever the configuration says.
 _HEADS, _KEYS = 8, 256
+MOST_BLOCKS = 1024
 
 
 @dataclass
@@ -75,6 +76,10 @@ def _reading(
 def describe(c: Config, text: bool) -> EncoderSpec:
     """The description of the encoder; text: of one whose head gives classes of texts."""
     choose("hidden_act", c.hidden_act, tuple(ACTIVATIONS))
+    if not 1 <= c.num_blocks <= MOST_BLOCKS:  # no tensor tells: all have the same weights
+        raise FormatError(
+            f"config.json: num_blocks is {c.num_blocks}; it is from 1 to {MOST_BLOCKS}"
+        )
     shape, latents, inner = c.cross_attention_shape_for_attention, c.d_latents, c.d_model
     choose("cross_attention_shape_for_attention", shape, ("kv", "q"))
     across = c.qk_channels or (latents if shape == "q" else inner)
