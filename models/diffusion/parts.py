@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from rushlight.core import nn
 from rushlight.core.backends import Device
@@ -19,7 +19,9 @@ from rushlight.models import schedulers
 from rushlight.models.diffusion.files import INDEX, PREVIEW
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
-from rushlight.models.tasks.record import Run
+
+if TYPE_CHECKING:
+    from rushlight.models.tasks.record import Run  # every load of a model comes by here
 
 _WITHOUT_WEIGHTS = ("scheduler", "tokenizer", "processor", "feature_extractor", "image_processor")
 # Parts that each step needs: they are in memory together.

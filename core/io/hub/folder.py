@@ -19,11 +19,13 @@ SHORTLIST = re.compile(r"lex\.[\w.-]{1,200}\.bin")  # of Marian
 class SmallFiles(Mapping[str, bytes]):
     """The small files of a model's folder by their paths in it; one is read when it is asked for.
 
-    FormatError for a file of more than 64 MB.
+    config.json, which several questions are asked of, is read once. FormatError for a file of more
+    than 64 MB.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
+        self._config: bytes | None = None
 
     def __contains__(self, name: object) -> bool:
         return isinstance(name, str) and self._place(name) is not None
@@ -34,7 +36,11 @@ class SmallFiles(Mapping[str, bytes]):
             raise KeyError(name)
         if place.stat().st_size > SMALL_FILE:
             raise FormatError(f"{place} has more than {SMALL_FILE} bytes")
-        return place.read_bytes()
+        if name != "config.json":
+            return place.read_bytes()
+        if self._config is None:
+            self._config = place.read_bytes()
+        return self._config
 
     def __iter__(self) -> Iterator[str]:
         for entry in sorted(self.folder.iterdir()):
