@@ -86,9 +86,8 @@ def test_numbers_that_lie(table: ModuleType, counted: list[int]) -> None:
                 others.append(f"{what}: {error!r}")
     assert others == []
     room = "rushlight.models.families."
-    others_rooms = ("vision.", "series.", "multimodal.", "sound.", "voices.", "hearing.")
-    others_rooms += ("speech.silero_vad", "speech.pyannote")
-    elsewhere = tuple(f"{room}{name}" for name in others_rooms)
+    rooms = ("vision.", "series.", "multimodal.", "sound.", "voices.", "hearing.")
+    elsewhere = tuple(f"{room}{name}" for name in (*rooms, "speech.silero_vad", "speech.pyannote"))
     assert set(told) == {m for m in families().values() if not m.startswith(elsewhere)}
     assert tried > 700
 
