@@ -83,21 +83,23 @@ def load(
     has not, and for a layer that fits nowhere.
     """
     from rushlight.core.io.weights.source import is_address
-    from rushlight.models.diffusion.loading import of_diffusion
     from rushlight.models.hub.names import resolve
-    from rushlight.models.onnx.loading import of_onnx
 
     places = _asked(device, device_map, max_memory)
-    if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
+    if (drawing := _drawing(path_or_name, device, dtype)) is not None:
         _refuse(places, path_or_name, "a pipeline of diffusers")
         return drawing
-    model = of_onnx(path_or_name, device, dtype, format, progress)
+    model = None
+    if not _is_without_graphs(path_or_name, dtype, format):
+        from rushlight.models.onnx.loading import of_onnx
+
+        model = of_onnx(path_or_name, device, dtype, format, progress)
     if model is None:
         if isinstance(dtype, Mapping):
             raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
         if not is_address(path_or_name):
             path_or_name = resolve(str(path_or_name), progress=progress)
-            if (drawing := of_diffusion(path_or_name, device, dtype)) is not None:
+            if (drawing := _drawing(path_or_name, device, dtype)) is not None:
                 return drawing
         parts = _parts(path_or_name, progress)
         parts = parts if mmproj is None else _with_projector(parts, str(mmproj))
@@ -113,6 +115,37 @@ def load(
         of_language = file_of_language(Path(path_or_name), str(adapter))
         load_adapter(model, of_language or adapter, progress=progress)
     return model
+
+
+def _drawing(path_or_name: str | Path, device: str | Device, dtype: Any) -> Model | None:
+    """The pipeline of a folder of diffusers or of a single file; None for another model.
+
+    Most models are neither: what draws is not imported for them.
+    """
+    place = Path(path_or_name)
+    try:
+        if not (place / "model_index.json").is_file() and not place.is_file():
+            return None
+    except (OSError, ValueError):  # a name that no file can have
+        return None
+    from rushlight.models.diffusion.loading import of_diffusion
+
+    return of_diffusion(path_or_name, device, dtype)
+
+
+def _is_without_graphs(path_or_name: str | Path, dtype: Any, format: str | None) -> bool:
+    """Whether a folder has no ONNX files and none are asked for: what runs them is not imported."""
+    from rushlight.models.onnx.files import SUFFIXES
+
+    if format is not None or isinstance(dtype, Mapping):
+        return False
+    if isinstance(dtype, str) and dtype in SUFFIXES:
+        return False
+    place = Path(path_or_name)
+    try:
+        return place.is_dir() and not any([*place.glob("*.onnx"), *place.glob("onnx/*.onnx")])
+    except (OSError, ValueError):  # a name that no folder can have
+        return False
 
 
 # device_map and max_memory of `load`.
