@@ -38,8 +38,6 @@ Parts = tuple[Mapping[str, bytes], Mapping[str, Tensor], Mapping[str, Any] | Non
 
 # Families whose inputs are numbers, which have a dtype of their own.
 _SEEN_OR_HEARD = re.compile(r"\.families\.(?:speech|vision|voices)\.")
-# What ends the name of a tensor of pipelines in a single file.
-DRAWS = "model.diffusion_model.input_blocks.0.0.weight"
 # Files of weights that may tell the family without a config.json: of RWKV and Marian.
 WEIGHTS_WITHOUT_CONFIG = (".pth", ".pt", ".bin", ".npz")
 
@@ -100,6 +98,7 @@ def load(
         if not is_address(path_or_name):
             path_or_name = resolve(str(path_or_name), progress=progress)
             if (drawing := _drawing(path_or_name, device, dtype)) is not None:
+                _refuse(places, path_or_name, "a pipeline of diffusers")
                 return drawing
         parts = _parts(path_or_name, progress)
         parts = parts if mmproj is None else _with_projector(parts, str(mmproj))
@@ -122,9 +121,11 @@ def _drawing(path_or_name: str | Path, device: str | Device, dtype: Any) -> Mode
 
     Most models are neither: what draws is not imported for them.
     """
+    from rushlight.models.diffusion.files import INDEX
+
     place = Path(path_or_name)
     try:
-        if not (place / "model_index.json").is_file() and not place.is_file():
+        if not (place / INDEX).is_file() and not place.is_file():
             return None
     except (OSError, ValueError):  # a name that no file can have
         return None
@@ -135,7 +136,7 @@ def _drawing(path_or_name: str | Path, device: str | Device, dtype: Any) -> Mode
 
 def _is_without_graphs(path_or_name: str | Path, dtype: Any, format: str | None) -> bool:
     """Whether a folder has no ONNX files and none are asked for: what runs them is not imported."""
-    from rushlight.models.onnx.files import SUFFIXES
+    from rushlight.models.onnx.files import SUFFIXES, onnx_files
 
     if format is not None or isinstance(dtype, Mapping):
         return False
@@ -143,7 +144,7 @@ def _is_without_graphs(path_or_name: str | Path, dtype: Any, format: str | None)
         return False
     place = Path(path_or_name)
     try:
-        return place.is_dir() and not any([*place.glob("*.onnx"), *place.glob("onnx/*.onnx")])
+        return place.is_dir() and not onnx_files(place)
     except (OSError, ValueError):  # a name that no folder can have
         return False
 
@@ -326,7 +327,9 @@ async def load_async(
 
 async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | None = None) -> Model:
     """A model from the files that a page's Builder was given. Raises what `load` raises."""
-    piped = "model_index.json" in builder.files
+    from rushlight.models.diffusion.files import FIRST, INDEX
+
+    piped = INDEX in builder.files
     if builder.graphs and not piped:
         from rushlight.models.onnx.streamed import from_streams
 
@@ -336,7 +339,7 @@ async def from_builder(builder: Any, dtype: str | DType | Mapping[str, str] | No
         return model
     if isinstance(dtype, Mapping):
         raise TypeError("load: a dtype for each graph is of ONNX files; name one dtype")
-    if piped or any(name.endswith(DRAWS) for name in builder.tensors):
+    if piped or any(name.endswith(FIRST) for name in builder.tensors):
         from rushlight.models.diffusion.streamed import pipeline_of, single_pipeline
 
         return await pipeline_of(builder, dtype) if piped else single_pipeline(builder, dtype)

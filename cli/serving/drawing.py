@@ -25,6 +25,7 @@ from rushlight.cli.serving.engine import Ended, Job, Over, Value, Wrote, as_api_
 from rushlight.cli.serving.held import Served
 from rushlight.cli.serving.server import Server
 from rushlight.cli.serving.streams import Json, Stream, body_of, sse, unless_gone
+from rushlight.core.basis.errors import FormatError
 from rushlight.models.image.files import load
 from rushlight.models.image.png import encode_png
 from rushlight.models.serving.answers import now
@@ -239,13 +240,12 @@ def _mask(raw: bytes) -> Any:
     except ImportError:
         raise ApiError(_PILLOW, status=500) from None
     try:
+        opaque = load(raw)  # within its bounds
         with Image.open(io.BytesIO(raw)) as file:
-            pixels = np.asarray(file.convert("RGBA"))
-    except (UnidentifiedImageError, OSError, ValueError) as error:
+            alpha = np.asarray(file.convert("RGBA"))[..., 3:]
+    except (UnidentifiedImageError, FormatError, OSError, ValueError) as error:
         raise ApiError(f"mask is no image: {error}", param="mask") from None
-    if pixels[..., 3].min() < 255:
-        return np.ascontiguousarray(np.repeat(255 - pixels[..., 3:], 3, 2))
-    return np.ascontiguousarray(pixels[..., :3])
+    return opaque if alpha.min() == 255 else np.repeat(255 - alpha, 3, 2)
 
 
 async def _form(server: Server, request: Request) -> tuple[Fields, dict[str, list[bytes]]]:

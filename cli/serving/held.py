@@ -111,7 +111,6 @@ class Served:
 
     def put_away(self) -> None:
         """Forget the model and its caches; work that uses it still ends with it."""
-        self.model = None
         self._take(None)
         gc.collect()
 

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 INDEX = "model_index.json"
+# What ends the name of a tensor of single files of Stable Diffusion.
+FIRST = "model.diffusion_model.input_blocks.0.0.weight"
 # Parts that judge pictures or read them for another task: nothing is drawn by them.
 UNUSED = frozenset({"safety_checker", "feature_extractor", "image_encoder"})
 PREVIEW = "taesd"  # a small decoder for previews, which may lie beside the parts of the index

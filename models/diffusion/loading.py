@@ -10,12 +10,12 @@ from rushlight.core.backends import device as as_device
 from rushlight.core.basis.dtype import DType, as_dtype
 from rushlight.core.basis.errors import FormatError
 from rushlight.core.io import read_tables
-from rushlight.models.diffusion.files import INDEX
+from rushlight.models.diffusion.files import FIRST, INDEX
 from rushlight.models.diffusion.model import DiffusionModel
 from rushlight.models.diffusion.parts import Folder, Parts, Source
 from rushlight.models.diffusion.registry import pipeline_class
 from rushlight.models.diffusion.single_file.denoiser_file import DenoiserFile, may_draw
-from rushlight.models.diffusion.single_file.source import FIRST, SingleFile
+from rushlight.models.diffusion.single_file.source import SingleFile
 from rushlight.models.diffusion.transformers.originals import layout_of
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from rushlight.core.basis.dtype import DType
@@ -126,3 +127,12 @@ def custom_of(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if not isinstance(custom, Mapping):
         raise FormatError(f"config.json: {CUSTOM} is {brief(custom)}; it must be an object")
     return custom
+
+
+def onnx_files(folder: Path) -> OnnxFiles:
+    """The .onnx files of a folder, and of the folder `onnx` in it."""
+    if not folder.is_dir():
+        return OnnxFiles()
+    names = [path.name for path in folder.glob("*.onnx")]
+    names += [FOLDER + path.name for path in (folder / FOLDER).glob("*.onnx")]
+    return find_files(names)

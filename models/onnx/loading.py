@@ -19,7 +19,15 @@ from rushlight.models.families import families
 from rushlight.models.find_config import require_config
 from rushlight.models.layers.speech.piper import voice_at
 from rushlight.models.model import Model
-from rushlight.models.onnx.files import FOLDER, SUFFIXES, Asked, OnnxFiles, custom_of, find_files
+from rushlight.models.onnx.files import (
+    FOLDER,
+    SUFFIXES,
+    Asked,
+    OnnxFiles,
+    custom_of,
+    find_files,
+    onnx_files,
+)
 from rushlight.models.onnx.graph import GraphConfig, config_of, names_in, names_out
 from rushlight.models.onnx.ocr import read_by, roles_of
 from rushlight.models.saving import SMALL
@@ -34,15 +42,6 @@ DECODERS = ("decoder_model_merged", "decoder_model")
 WITH_PAST = "decoder_with_past_model"
 _WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".npz", ".gguf", ".weights")
 _TEXTS = ("feature_extraction", "encoder_model", "text_model")
-
-
-def onnx_files(folder: Path) -> OnnxFiles:
-    """The .onnx files of a folder, and of the folder `onnx` in it."""
-    if not folder.is_dir():
-        return OnnxFiles()
-    names = [path.name for path in folder.glob("*.onnx")]
-    names += [FOLDER + path.name for path in (folder / FOLDER).glob("*.onnx")]
-    return find_files(names)
 
 
 def of_onnx(

@@ -66,11 +66,6 @@ def nbytes_of(t: Tensor, dtype: DType | None) -> int:
     return kind.nbytes(t.numel())
 
 
-def owner(name: str, paths: Sequence[str]) -> str:
-    """The path, of `paths`, of the module that holds a tensor of this name; "" for none."""
-    return next((p for p in paths if name.startswith(f"{p}.")), "")
-
-
 def parts_of(
     model: Model, tensors: Mapping[str, Tensor], dtype: DType | None
 ) -> tuple[Paths, list[Part]]:

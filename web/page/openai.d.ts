@@ -9,7 +9,7 @@ export interface ChatBody {
   messages: ({ role: string; content?: string | object[] | null } & Record<string, unknown>)[];
   stream?: boolean;
   stream_options?: { include_usage?: boolean };
-  /** Whether an answer that is not streamed tells the logarithm of each token's probability. */
+  /** Whether an answer tells the logarithm of each token's probability. */
   logprobs?: boolean;
   n?: 1;
   temperature?: number;
@@ -36,6 +36,10 @@ export interface ChatCompletionCall {
   function: { name: string; arguments: string };
 }
 
+export interface Logprobs {
+  content: { token: string; logprob: number; bytes: number[] }[];
+}
+
 export interface ChatCompletion {
   id: string;
   object: "chat.completion";
@@ -49,7 +53,7 @@ export interface ChatCompletion {
       reasoning_content?: string;
       tool_calls?: ChatCompletionCall[];
     };
-    logprobs: { content: { token: string; logprob: number; bytes: number[] }[] } | null;
+    logprobs: Logprobs | null;
     finish_reason: "stop" | "length" | "tool_calls";
   }[];
   usage: { prompt_tokens: number; completion_tokens: number; total_tokens: number };
@@ -68,6 +72,7 @@ export interface ChatCompletionChunk {
       reasoning_content?: string;
       tool_calls?: ({ index: number } & ChatCompletionCall)[];
     };
+    logprobs: Logprobs | null;
     finish_reason: "stop" | "length" | "tool_calls" | null;
   }[];
   usage?: ChatCompletion["usage"];

@@ -105,13 +105,14 @@ class Completions {
       created: Math.floor(Date.now() / 1000),
       model: body.model ?? model.name,
     };
+    /** The tokens that no chunk has told of yet. @type {any[]} */
+    const tokens = [];
+    const told = () => (body.logprobs && tokens.length ? { content: tokens.splice(0) } : null);
     const chunk = (/** @type {any} */ delta, /** @type {string | null} */ reason = null) => ({
       ...facts,
       object: "chat.completion.chunk",
-      choices: [{ index: 0, delta, logprobs: null, finish_reason: reason }],
+      choices: [{ index: 0, delta, logprobs: told(), finish_reason: reason }],
     });
-    /** @type {any[]} */
-    const tokens = [];
     /** @type {ChatStats | null} */
     let stats = null;
     const options = /** @type {any} */ ({
@@ -161,8 +162,7 @@ class Completions {
           ...(thinking && { reasoning_content: thinking }),
           ...(calls.length && { tool_calls: calls.map(({ index, ...call }) => call) }),
         };
-        const logprobs = body.logprobs ? { content: tokens } : null;
-        const choices = [{ index: 0, message, logprobs, finish_reason: reason }];
+        const choices = [{ index: 0, message, logprobs: told(), finish_reason: reason }];
         yield { ...facts, object: "chat.completion", choices, usage };
         return;
       }

@@ -12,10 +12,10 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.files import FIRST
 from rushlight.models.diffusion.single_file.names import unet_names, vae_names
 
 UNET, VAE = "model.diffusion_model.", "first_stage_model."
-FIRST = f"{UNET}input_blocks.0.0.weight"
 _CLIP = ("cond_stage_model.transformer.", "conditioner.embedders.0.transformer.")
 _OPEN = (
     "cond_stage_model.model.",

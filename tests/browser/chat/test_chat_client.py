@@ -511,6 +511,10 @@ def test_openais_calls(page: Any, chain_native: Any) -> None:
     *parts, last = chunks
     assert "".join(c["choices"][0]["delta"].get("content", "") for c in parts) == text
     assert parts[0]["choices"][0]["delta"]["role"] == "assistant"
+    streamed = [
+        t for c in parts for t in (c["choices"][0]["logprobs"] or {"content": []})["content"]
+    ]
+    assert streamed == choice["logprobs"]["content"]
     assert [c["choices"][0]["finish_reason"] for c in parts][-2:] == [None, "stop"]
     assert last["usage"] == usage and last["choices"] == []
     assert cut["choices"][0]["finish_reason"] == "length"
