@@ -86,6 +86,10 @@ def copy_(x: Tensor, source: Tensor) -> Tensor:
 @method()
 def fill_(x: Tensor, value: TensorLike) -> Tensor:
     """Write one value, a number or a 0-d tensor, over all of `x`."""
+    if (value.__class__ is float or value.__class__ is int) and -448 <= value <= 448:
+        if x.dtype.kind == "f":  # every dtype of floats holds it: see `fitted`
+            shape = x.layout.shape
+            return ASSIGN.inplace(x, repeated(value, x.dtype, x.device, shape), **whole(shape))
     if is_tensor(value):
         if value.ndim:  # type: ignore[union-attr]
             raise ShapeError(f"fill_: value is {value.shape}; it must be 0-d")  # type: ignore[union-attr]

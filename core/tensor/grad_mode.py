@@ -68,7 +68,11 @@ def is_grad_enabled() -> bool:
 
 def needs_gradient(*tensors: Tensor | None) -> bool:
     """Whether a function of these is recorded for backward."""
-    return is_grad_enabled() and any(t is not None and t.requires_grad for t in tensors)
+    if _mode.enabled:
+        for t in tensors:
+            if t is not None and t.requires_grad:
+                return True
+    return False
 
 
 class GradMode(ContextDecorator):

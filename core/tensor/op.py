@@ -49,7 +49,10 @@ def _unrecorded(target: Tensor, others: Sequence[Tensor | None]) -> bool:
             if x is not None and (x.needs_grad or x._stamp != x.storage.history):
                 return False
     for x in others:
-        if x is not None and (x.storage is storage or (storage.lent and x.storage.lent)):
+        if x is None:
+            continue
+        other = x.storage
+        if other is storage or (storage.lent and other.lent and storage.may_overlap(other)):
             return False
     return True
 

@@ -73,6 +73,13 @@ class Storage:
                 self._address = self.buffer.__array_interface__["data"][0]
         return self._address
 
+    def may_overlap(self, other: Storage) -> bool:
+        """Whether this memory and `other`, both lent, may have bytes in common."""
+        if self.device is not HOST or other.device is not HOST:
+            return True
+        begin, end = self.address, self.address + self.nbytes
+        return begin < other.address + other.nbytes and other.address < end
+
     def __call__(self) -> Storage:
         """The storage itself: torch has `x.storage()`."""
         return self

@@ -85,3 +85,45 @@ def test_one_index_is_drawn_with_the_same_words(seed: int) -> None:
     assert sampled[0].shape == () and sampled[0].dtype is rl.int64
     with pytest.raises(rl.errors.RangeError, match="negative, infinite or nan"):
         rl.multinomial(rl.tensor([1.0, -1.0]), 1, True)
+
+
+def test_arrays_that_share_memory_are_not_read_after_they_are_written() -> None:
+    array = np.arange(8.0, dtype=np.float32)
+    expected = array.copy()
+    expected[1:] += array[:-1]
+    x, behind = rl.from_numpy(array[1:]), rl.from_numpy(array[:-1])
+    assert x.storage.may_overlap(behind.storage)
+    x.add_(behind)
+    np.testing.assert_array_equal(array, expected)
+    ahead = rl.from_numpy(array[4:])
+    start = rl.from_numpy(array[:4])
+    assert not start.storage.may_overlap(ahead.storage)  # neighbours
+    start.mul_(ahead)
+    np.testing.assert_array_equal(array[:4], expected[:4] * expected[4:])
+
+
+def test_arrays_apart_take_the_short_way() -> None:
+    rng = np.random.default_rng(0)
+    x, y = (rl.from_numpy(rng.standard_normal(11, np.float32)) for _ in range(2))
+    expected = x.numpy() + y.numpy()
+    memos = REGISTRY["add"].inplace_memos
+    assert memos is not None
+    memos.clear()
+    x.add_(y)
+    np.testing.assert_array_equal(x.numpy(), expected)
+    assert len(memos) == 1  # the checks of this call serve the next one
+
+
+@pytest.mark.parametrize("value", [0, -0.0, 448, 449, 60000.0, True, float("nan"), float("-inf")])
+@pytest.mark.parametrize("dtype", [rl.float32, rl.float16, rl.bfloat16, rl.int32, rl.bool])
+def test_numbers_fill_tensors(value: float, dtype: Any) -> None:
+    if dtype is rl.int32 and value != value or dtype is rl.int32 and abs(value) == float("inf"):
+        with pytest.raises((ValueError, OverflowError, RuntimeError)):
+            rl.zeros(2).to(dtype).fill_(value)
+        return
+    filled = rl.ones(2).to(dtype).fill_(value)
+    assert filled.dtype is dtype
+    np.testing.assert_array_equal(
+        filled.float().numpy(), np.full(2, rl.tensor(value, dtype=dtype).float())
+    )
+    assert np.signbit(filled.float().numpy()[0]) == np.signbit(float(rl.tensor(value, dtype=dtype)))
