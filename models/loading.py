@@ -196,7 +196,8 @@ def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
             return parts
     if inner := inner_folder(files):
         place, files = place / inner, files.below(inner)
-    if not states_metadata(place) and not weights_file and not identified_by_tensors(place):
+    described = weights_file or "config.json" in files or states_metadata(place)
+    if not described and not identified_by_tensors(place):
         inside = place.iterdir() if place.is_dir() else ()
         if not any(path.suffix in WEIGHTS_WITHOUT_CONFIG for path in inside):
             require_config(files, f"{place}: ")

@@ -237,7 +237,8 @@ def called(fn: Callable[..., Any]) -> Callable[..., Any]:
         return fn
     spelled, failed = calling.spelled, calling.failed
     tensors = _TENSORS.get(fn.__name__, 0)
-    accepted = frozenset(() if calling.more else calling.names)
+    # Options that no other name stands for: before `*args`, those of other forms are positional.
+    accepted = frozenset(calling.names[calling.count if calling.more else 0 :])
     # What it is outside of autocast. What wraps a listed function has its attributes, too.
     plain: Callable[..., Any] = fn
     if getattr(fn, "__wrapped__", fn) is getattr(fn, "listed", None):

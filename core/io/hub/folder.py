@@ -26,12 +26,13 @@ class SmallFiles(Mapping[str, bytes]):
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._config: bytes | None = None
+        self._places: dict[str, Path] = {}
 
     def __contains__(self, name: object) -> bool:
-        return isinstance(name, str) and self._place(name) is not None
+        return isinstance(name, str) and self._known(name) is not None
 
     def __getitem__(self, name: str) -> bytes:
-        place = self._place(name)
+        place = self._known(name)
         if place is None:
             raise KeyError(name)
         if place.stat().st_size > SMALL_FILE:
@@ -56,6 +57,13 @@ class SmallFiles(Mapping[str, bytes]):
     def below(self, folder: str) -> SmallFiles:
         """The files of a folder of this one, and these where it lacks them."""
         return _Below(self.folder / folder, self)
+
+    def _known(self, name: str) -> Path | None:
+        """`_place`, once for each name of a file that is there."""
+        place = self._places.get(name)
+        if place is None and (place := self._place(name)) is not None:
+            self._places[name] = place
+        return place
 
     def _place(self, name: str) -> Path | None:
         """The file `name` if it is small by its kind and in the folder."""
