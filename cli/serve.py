@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -22,8 +22,11 @@ def serve(
         typer.Option(
             "--embedding",
             "--speech",
+            "--lora",
             "--also",
-            help="A further model: one that embeds, transcribes, ranks, speaks, draws; repeatable.",
+            metavar="[NAME=]MODEL",
+            help="A further model: one that embeds, transcribes, ranks, speaks, draws, or an "
+            "adapter of the first. Requests name it NAME; repeatable.",
         ),
     ] = None,
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
@@ -79,7 +82,8 @@ def serve(
     limits = Limits(seconds=timeout, parallel=parallel, cache=cache_mb << 20)
     limits.memory = (memory_mb or 0) << 20
     where = places(device, device_map, None)
-    server = loaded(dict.fromkeys((model, *(also or ()))), device, limits, where)
+    names = dict.fromkeys((model, *(also or ())))
+    server = loaded(names, device, limits, where)
     config = uvicorn.Config(
         application(server, key=key, origins=allow_origin or ()),
         host=host,
@@ -93,23 +97,41 @@ def serve(
     uvicorn.Server(config).run()
 
 
-def loaded(names: Any, device: str, limits: Any, where: Mapping[str, Any] | None = None) -> Any:
-    """A server of models by their names, folders, files or hub ids.
+def _named(text: str) -> tuple[str, str]:
+    """The name that requests use, and what to load: of "NAME=PATH", or of a path or name alone."""
+    name, equals, path = text.partition("=")
+    if not equals or os.path.exists(text) or "/" in name:
+        return Path(text).name if os.path.exists(text) else text, text
+    if not name or not path:
+        raise ValueError(f"{text!r} is not NAME=MODEL: give both, or the model alone")
+    return name, path
+
+
+def loaded(
+    names: Iterable[str], device: str, limits: Any, where: Mapping[str, Any] | None = None
+) -> Any:
+    """A server of models by their names, folders, files or hub ids, each alone or as "NAME=MODEL".
 
     names: the first is asked where a request names none. device, limits: of all of them. where:
-    the arguments of `load` for the first, in place of the device. Each is loaded once, so that what
-    is wrong with it is known now; ValueError for one that is larger than `limits.memory`.
+    the arguments of `load` for the first, in place of the device. What is an adapter is served as
+    the first model with it; that then stays loaded. Each is loaded once, so that what is wrong with
+    it is known now; ValueError for one that is larger than `limits.memory`, and for two of a name.
     """
     from rushlight import models
     from rushlight.cli.serving.held import Served
     from rushlight.cli.serving.server import Server
+    from rushlight.models.adapters import is_adapter, with_adapter
 
+    places = [(short, name, fetched(name)) for short, name in map(_named, names)]
+    adapters = [(short, place) for short, _, place in places[1:] if is_adapter(place)]
+    whole_models = [row for row in places if (row[0], row[2]) not in adapters]
     rows: list[Served] = []
-    for number, name in reversed(list(enumerate(names))):  # so that the first is loaded at the end
+    # Backwards, so that the first is loaded at the end.
+    for number, (short, name, place) in reversed(list(enumerate(whole_models))):
         chosen = where if where is not None and number == 0 else {"device": device}
-        load = partial(models.load, fetched(name), **chosen)
-        short = Path(name).name if os.path.exists(name) else name
-        row = Served(short, load(), limits, load if limits.memory else None)
+        load = partial(models.load, place, **chosen)
+        stays = not limits.memory or (adapters and number == 0)
+        row = Served(short, load(), limits, None if stays else load)
         rows.insert(0, row)
         if limits.memory and row.about.nbytes > limits.memory:
             raise ValueError(
@@ -120,4 +142,9 @@ def loaded(names: Any, device: str, limits: Any, where: Mapping[str, Any] | None
             held = sum(r.about.nbytes for r in rows if r.model is not None)
             if limits.memory and held > limits.memory and other.model is not None:
                 other.put_away()
+    for short, place in adapters:
+        rows.append(Served(short, with_adapter(rows[0].model, place, short), limits, base=rows[0]))
+    served_names = [row.name for row in rows]
+    if twice := [name for name in served_names if served_names.count(name) > 1]:
+        raise ValueError(f"two models are named {twice[0]!r}; give NAME=MODEL for one of them")
     return Server(rows, limits)

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
     from rushlight.models.placing.plan import Placement
 
 
+# Attributes of a model in use, which a copy begins without.
+_CONVERSATIONS = frozenset({"_batch", "_session", "_sessions", "layer_runs", "prefix_cache"})
+
+
 class Model(nn.Module):
     """A module with its configuration and, if the checkpoint has one, its tokenizer.
 
@@ -37,6 +41,10 @@ class Model(nn.Module):
     placement: Placement | None = None
     layer_runs: Runs | None = None  # the captured runs of layers on one device
     files: Mapping[str, bytes] = {}  # the small files that `save_pretrained` writes again
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What copies and pickles hold: the model without its conversations and their caches."""
+        return {name: value for name, value in vars(self).items() if name not in _CONVERSATIONS}
 
     @property
     def device(self) -> Device:

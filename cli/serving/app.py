@@ -31,6 +31,7 @@ GETS: dict[str, Handler] = {
     "/props": telling.props,
     "/slots": telling.slots,
     "/metrics": telling.metrics,
+    "/lora-adapters": telling.lora_adapters,
     "/models": telling.models,
     "/v1/models": telling.models,
     "/v1/models/{name:path}": telling.model,

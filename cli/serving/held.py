@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from rushlight.cli.serving.caches import Caches
@@ -75,19 +75,28 @@ def about(model: Any) -> About:
 class Served:
     """A model that is served under a name.
 
-    model: None while it is put away. load: loads it again; without it the model stays.
+    model: None while it is put away. load: loads it again; without it the model stays. base: the
+    model whose weights it shares, if it is that model with an adapter.
     """
 
     def __init__(
-        self, name: str, model: Any, limits: Limits, load: Callable[[], Any] | None = None
+        self,
+        name: str,
+        model: Any,
+        limits: Limits,
+        load: Callable[[], Any] | None = None,
+        base: Served | None = None,
     ) -> None:
-        self.name, self.limits, self._load = name, limits, load
+        self.name, self.limits, self._load, self.base = name, limits, load, base
         self.created = int(time.time())
         self.users, self.asked = 0, 0.0
         self.model: Any = None
         self.caches: Caches
         self._take(model)
         self.about = about(model)
+        if base is not None:
+            own = self.about.nbytes - base.about.nbytes
+            self.about = replace(self.about, nbytes=own)
 
     @property
     def tasks(self) -> tuple[str, ...]:

@@ -84,8 +84,27 @@ class Server:
 
     async def writer(self, fields: Fields) -> Served:
         """The language model that a request names, loaded."""
-        name = fields.text("model", most=512)
+        model = fields.text("model", most=512)
+        name = self._adapter(fields) or model
         return await self.named(name, lambda served: served.writes, "text generation")
+
+    def _adapter(self, fields: Fields) -> str:
+        """The name of the adapter that llama.cpp's field `lora` asks for; "" for none."""
+        adapters = [served for served in self.models if served.base is not None]
+        names: list[str] = []
+        for i, item in enumerate(fields.items("lora", 64)):
+            chosen = Fields(item, f"lora[{i}]")
+            number = chosen.whole("id", 0, max(len(adapters) - 1, 0))
+            scale = chosen.number("scale", 0, 1)
+            chosen.done()
+            if number is None or not adapters:
+                raise chosen.wrong("id", "it must be the id of one of /lora-adapters")
+            if scale not in (None, 0, 1):
+                raise chosen.wrong("scale", "it must be 0 or 1")
+            names += [adapters[number].name] if scale != 0 else []
+        if len(names) > 1:
+            raise fields.wrong("lora", "one adapter at a time is supported")
+        return names[0] if names else ""
 
     async def fields(self, request: Request) -> Fields:
         """The fields of a request's body."""

@@ -26,7 +26,8 @@ _OLLAMA = "0.12.0"  # the version of Ollama's interface
 def _row(served: Served) -> dict[str, Any]:
     row = {"id": served.name, "object": "model", "created": served.created, "owned_by": "rushlight"}
     status = {"value": "unloaded" if served.model is None else "loaded"}  # llama.cpp's spelling
-    return row | {"tasks": list(served.tasks), "status": status}
+    parent = {} if served.base is None else {"parent": served.base.name}  # vLLM's spelling
+    return row | parent | {"tasks": list(served.tasks), "status": status}
 
 
 async def home(server: Server, request: Request) -> Response:
@@ -54,6 +55,12 @@ async def health(server: Server, request: Request) -> Response:
 async def models(server: Server, request: Request) -> Response:
     """OpenAI's list of models."""
     return Json({"object": "list", "data": list(map(_row, server.models))})
+
+
+async def lora_adapters(server: Server, request: Request) -> Response:
+    """The adapters as llama.cpp's server lists them; a request chooses one by `lora` or `model`."""
+    names = [served.name for served in server.models if served.base is not None]
+    return Json([{"id": i, "path": name, "scale": 0.0} for i, name in enumerate(names)])
 
 
 async def model(server: Server, request: Request) -> Response:

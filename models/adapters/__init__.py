@@ -22,14 +22,15 @@ from rushlight.models.adapters.files import (
 )
 from rushlight.models.adapters.merge import merge_adapter, merge_and_unload, unmerge_adapter
 from rushlight.models.adapters.record import active_adapters, adapters
+from rushlight.models.adapters.shared import is_adapter, with_adapter
 from rushlight.models.adapters.written import adapter_state, save_adapter
 
 __all__ = [
     "AdaLoraConfig", "AdapterConfig", "HiraConfig", "IA3Config", "LoKrConfig", "OFTConfig",
     "VeraConfig", "LoHaConfig", "LoraConfig", "TrainableTokensConfig",
     "active_adapters", "adapter_from", "adapter_from_gguf", "adapter_state", "adapters",
-    "add_adapter", "delete_adapter", "disable_adapter", "load_adapter", "merge_adapter",
-    "merge_and_unload", "save_adapter", "set_adapter", "unmerge_adapter",
+    "add_adapter", "delete_adapter", "disable_adapter", "is_adapter", "load_adapter",
+    "merge_adapter", "merge_and_unload", "save_adapter", "set_adapter", "unmerge_adapter", "with_adapter",
 ]  # fmt: skip
 
 if TYPE_CHECKING:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import copy
 import json
+import pickle
 from pathlib import Path
 from typing import Any
 
@@ -862,3 +864,18 @@ def test_an_answer_keeps_to_its_form(device: str) -> None:
         ["a", "hello"], response_format={"type": "regex", "pattern": "(word|ing){2}!"}
     )
     assert all(len(row.removesuffix("!").replace("word", "ing")) == 6 for row in rows)
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def test_a_copy_answers_alone(device: str, way: Any) -> None:
+    messages = [{"role": "user", "content": "a rush"}]
+    options: Any = {"max_new_tokens": 6, "temperature": 0.0}
+    m = tiny(device)
+    first = "".join(m.chat(messages, **options))
+    copied = way(m)
+    assert copied.device == m.device and copied._session is None and m._session is not None
+    assert "".join(copied.chat(messages, **options)) == first
+    with rl.no_grad():
+        copied.lm_head.weight.neg_()  # weights of its own
+    assert "".join(copied.chat(messages, **options)) != first
+    assert "".join(m.chat(messages, **options)) == first

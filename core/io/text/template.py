@@ -61,6 +61,10 @@ class ChatTemplate:
         if not _TAB and DEFAULT in self.named:
             self.compile()
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copies and pickles hold the texts, which are compiled again."""
+        return _of_texts, (self.named, self.special)
+
     @property
     def source(self) -> str:
         """The default template; of several without a default, the first."""
@@ -174,6 +178,10 @@ class ChatTemplate:
         tail = mark_end(rows, continue_final_message, source) if continue_final_message else None
         text = self.compile(source)({**values, "messages": rows})
         return text if tail is None else cut_at_mark(text, tail)
+
+
+def _of_texts(named: Mapping[str, str], special: Mapping[str, str]) -> ChatTemplate:
+    return ChatTemplate(named, **special)
 
 
 def _check_source(source: str, name: str) -> None:
