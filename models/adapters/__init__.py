@@ -30,7 +30,8 @@ __all__ = [
     "VeraConfig", "LoHaConfig", "LoraConfig", "TrainableTokensConfig",
     "active_adapters", "adapter_from", "adapter_from_gguf", "adapter_state", "adapters",
     "add_adapter", "delete_adapter", "disable_adapter", "is_adapter", "load_adapter",
-    "merge_adapter", "merge_and_unload", "save_adapter", "set_adapter", "unmerge_adapter", "with_adapter",
+    "merge_adapter", "merge_and_unload", "save_adapter", "set_adapter", "unmerge_adapter",
+    "with_adapter",
 ]  # fmt: skip
 
 if TYPE_CHECKING:
