@@ -770,6 +770,8 @@ export interface Model {
   readonly chatTemplate: boolean;
   /** Whether the chat template has the variable enable_thinking. */
   readonly thinkingSwitch: boolean;
+  /** Whether the chat template shows the model the tools that `chat` gets. */
+  readonly toolsInTemplate: boolean;
   /** Continues a prompt without a chat template and yields pieces of text. Leaving the loop or
    *  aborting the signal stops the worker within one token. */
   generate(prompt: string | number[], options?: GenerateOptions): AsyncGenerator<string, void, void>;

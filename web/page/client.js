@@ -45,6 +45,7 @@ class Model {
     this.contextLength = more.contextLength;
     this.chatTemplate = more.chatTemplate;
     this.thinkingSwitch = more.thinkingSwitch;
+    this.toolsInTemplate = more.toolsInTemplate;
   }
 
   /** @param {string | number[]} prompt

@@ -122,6 +122,9 @@ async def build(
         "thinkingSwitch": _generates(model)
         and model.template is not None
         and model.template.uses("enable_thinking"),
+        "toolsInTemplate": _generates(model)
+        and model.template is not None
+        and model.template.uses("tools"),
         "kernels": _kernels(model.device),
         "linear": model.linear_in_use(linear) if _generates(model) else "exact",
     }

@@ -11,6 +11,7 @@ import { inParts } from "./markdown.js";
 import * as pictures from "./pictures.js";
 import * as settings from "./settings.js";
 import * as store from "./store.js";
+import * as tools from "./tools.js";
 import { item, listing } from "./view.js";
 
 /**
@@ -130,8 +131,8 @@ function measure() {
     const next = text ? [store.newMessage("user", text)] : [];
     const given = messagesFor([...chat.messages, ...next]);
     try {
-      const shape = settings.shape(asked);
-      const used = given.length ? await asked.tokenCount(promptFor(asked, given), shape) : 0;
+      const prompt = promptFor(asked, given);
+      const used = given.length ? await asked.tokenCount(prompt, shape(asked)) : 0;
       if (job.model === asked && !job.busy()) showContext(used);
     } catch {
       // The error is reported when the message is sent.
@@ -144,6 +145,7 @@ function measure() {
 /** @param {Model | null} model */
 function loaded(model) {
   byId("thinking").hidden = !model?.thinkingSwitch;
+  tools.offer(model);
   pictures.offer(model?.tasks.includes("image-text-to-text") ?? false);
   byId("untaught").hidden = !model || model.chatTemplate || model.contextLength === 0;
   if (!model) return void (byId("context").hidden = true);
@@ -159,8 +161,18 @@ function loaded(model) {
 /** @param {Message[]} messages @returns {import("../rushlight/client.js").ChatMessage[]} */
 function messagesFor(messages) {
   const system = settings.system();
-  const plain = messages.map((each) => ({ role: each.role, content: pictures.contentOf(each) }));
+  const plain = messages.flatMap((each) => [
+    ...tools.asMessages(each.calls ?? []),
+    { role: each.role, content: pictures.contentOf(each) },
+  ]);
   return system && plain.length ? [{ role: "system", content: system }, ...plain] : plain;
+}
+
+/** What shapes a prompt: the settings, and the tools that are on. @param {Model} model
+ *  @returns {import("../rushlight/client.js").TemplateOptions} */
+function shape(model) {
+  const offered = tools.chosen(model);
+  return { ...settings.shape(model), ...(offered.length && { tools: offered }) };
 }
 
 /** @param {Model} model @param {import("../rushlight/client.js").ChatMessage[]} messages */
@@ -197,9 +209,11 @@ function answer() {
     const count = new Count();
     const tell = () => (under.textContent = count.says());
     try {
+      /** @type {import("../rushlight/client.js").ToolCall[]} */
+      let calls = [];
       const options = {
         ...settings.options(),
-        ...settings.shape(current),
+        ...shape(current),
         signal,
         onProgress: (/** @type {any} */ { done, total }) => {
           count.prompt = total;
@@ -214,21 +228,32 @@ function answer() {
           tell();
           showContext(count.prompt + count.generated);
         },
-        onDone: (/** @type {GenerateStats} */ stats) => count.done(stats),
+        onDone: (/** @type {GenerateStats & { toolCalls?: typeof calls }} */ stats) => {
+          count.done(stats);
+          calls = stats.toolCalls ?? [];
+        },
       };
-      const prompt = promptFor(current, given);
-      const pieces =
-        typeof prompt === "string"
-          ? current.generate(prompt, options)
-          : current.chat(/** @type {any} */ (prompt), options);
-      await watch(current, async () => {
-        for await (const piece of pieces) {
-          reply.content += piece;
-          const follow = atEnd();
-          body.replaceChildren(...inParts(reply.content, body));
-          if (follow) toEnd();
-        }
-      });
+      for (let round = 0; ; round += 1) {
+        if (round === tools.MOST_ROUNDS) delete options.tools;
+        const prompt = promptFor(current, [...given, ...tools.asMessages(reply.calls ?? [])]);
+        const pieces =
+          typeof prompt === "string"
+            ? current.generate(prompt, options)
+            : current.chat(/** @type {any} */ (prompt), options);
+        await watch(current, async () => {
+          for await (const piece of pieces) {
+            reply.content += piece;
+            const follow = atEnd();
+            const called = tools.callsOf(reply.calls ?? []);
+            body.replaceChildren(...called, ...inParts(reply.content, body));
+            if (follow) toEnd();
+          }
+        });
+        if (!options.tools || calls.length === 0 || signal.aborted) break;
+        reply.calls = [...(reply.calls ?? []), ...(await tools.called(calls))];
+        reply.content = ""; // what was written were the calls
+        body.replaceChildren(...tools.callsOf(reply.calls));
+      }
       byId("said").textContent = "The answer is complete.";
     } finally {
       place.classList.remove("writing");
@@ -377,6 +402,7 @@ for (const words of SUGGESTIONS) {
 if (narrow.matches) pick("panel-chats", HTMLDetailsElement).open = false;
 settings.start(measure);
 pictures.start();
+tools.start();
 store.onChange(elsewhere);
 chat = store.chats()[0] ?? chat;
 costs.start(() => void (job.model && job.reload()));

@@ -4,9 +4,10 @@
 // with one conversation never write over each other: a conversation is all messages that are there.
 
 /**
+ * @typedef {import("./tools.js").Called} Called
  * @typedef {{ id: string, role: "user" | "assistant", content: string, note?: string, at: number,
- *   made: number }} Message  at: its place in the conversation, an answer's that of its question.
- *   made: when it was written
+ *   made: number, calls?: Called[] }} Message  at: its place in the conversation, an answer's that of
+ *   its question. made: when it was written. calls: what the answer called, in order
  * @typedef {{ id: string, at: number, messages: Message[] }} Chat
  */
 
@@ -78,6 +79,13 @@ function moveOld() {
   }
 }
 
+/** @param {any} value @returns {value is Called} */
+const isCalled = (value) =>
+  typeof value?.name === "string" &&
+  typeof value.result === "string" &&
+  typeof value.arguments === "object" &&
+  value.arguments !== null;
+
 /** @param {any} value @returns {value is Message} */
 function isMessage(value) {
   return (
@@ -85,6 +93,7 @@ function isMessage(value) {
     typeof value.content === "string" &&
     ["string", "undefined"].includes(typeof value.note) &&
     typeof value.id === "string" &&
+    (value.calls === undefined || (Array.isArray(value.calls) && value.calls.every(isCalled))) &&
     Number.isFinite(value.at) &&
     Number.isFinite(value.made)
   );

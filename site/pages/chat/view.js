@@ -4,6 +4,7 @@ import { make } from "../shared/page.js";
 import { inParts } from "./markdown.js";
 import { pictureOf } from "./pictures.js";
 import { title } from "./store.js";
+import { callsOf } from "./tools.js";
 
 /**
  * @typedef {import("./store.js").Chat} Chat
@@ -35,7 +36,7 @@ export function item(message, last, acts) {
     if (last) under.append(button("Answer", acts.again)); // stopped before its first word
     return made;
   }
-  body.replaceChildren(...inParts(content));
+  body.replaceChildren(...callsOf(message.calls ?? []), ...inParts(content));
   if (note) under.append(make("span", {}, note));
   under.append(copier(message));
   if (last) under.append(button("Regenerate", acts.again));

@@ -23,7 +23,10 @@ SIZE = 512
 LAYERS = 2
 CONTEXT = 2000
 CONTROL, NORMAL, USER_DEFINED = 3, 1, 4
-TEMPLATE = "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+TEMPLATE = (
+    "{% for m in messages %}<|{{ m.role }}|>{{ m.content }}{% endfor %}"
+    "{% if tools and not messages %}{{ tools }}{% endif %}"  # it knows tools, and needs no list
+)
 EVIL = (
     'Look: <img src=x onerror="document.title=1"> and ',
     "[one](javascript:document.title=2) [two](https://example.com/) ",
@@ -42,7 +45,13 @@ LIGHT = (
 )
 # Words of a message -> the answer when the message ends with one of them.
 THOUGHT = ("<think>", "Hm **so**.", "</think>", "It", " burns.")
-ANSWERS = {"light": LIGHT, "evil": EVIL, "ponder": THOUGHT}
+CALL = (
+    "<tool_call>",
+    '{"name": "calculator", "arguments": ',
+    '{"expression": "6 * (3 + 4)"}}',
+    "</tool_call>",
+)
+ANSWERS = {"light": LIGHT, "evil": EVIL, "ponder": THOUGHT, "reckon": CALL}
 DICE = tuple(f" {n}" for n in range(1, 7))
 
 
@@ -63,7 +72,7 @@ def write_chain(path: Path, **options: Any) -> None:
     tokens = [(spell[b], NORMAL) for b in range(256)]
     tokens += [(f"<|{name}|>", CONTROL) for name in ("end", "system", "user", "assistant")]
     tokens += [(word, USER_DEFINED) for word in (*ANSWERS, "clock", "dice")]
-    made = ["ab", " tick", " tock", *LIGHT, *EVIL, *THOUGHT, *DICE]
+    made = ["ab", " tick", " tock", *LIGHT, *EVIL, *THOUGHT, *CALL, *DICE]
     seen = {name for name, _ in tokens}
     tokens += [(piece(text), NORMAL) for text in made if piece(text) not in seen]
     ids = {name: i for i, (name, _) in enumerate(tokens)}

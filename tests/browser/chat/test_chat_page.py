@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -425,6 +426,52 @@ def test_samplers_and_the_form_of_answers(chat: Any) -> None:
     settle(chat, xtcProbability="", dryMultiplier="")
     say(chat, "light")
     assert answers(chat)[-1] == LIGHT and chat.is_hidden("#error")
+
+
+def test_tools_run_in_the_page(chat: Any, tmp_path: Path) -> None:
+    chat.evaluate("document.getElementById('panel-settings').open = true")
+    if chat.locator("#tools").is_hidden():  # before a model is loaded nobody knows its template
+        say(chat, "light")
+        chat.click("#new")
+    chat.check("#tool-calculator")
+    say(chat, "reckon")
+    call = chat.locator(".assistant .call")
+    assert call.locator("summary").inner_text() == "calculator: 6 * (3 + 4)"
+    call.locator("summary").click()
+    assert call.locator("p").inner_text() == "42"
+    # The result's last character begins the chain that a letter begins.
+    assert answers(chat)[0].endswith(LIGHT) and "<tool_call>" not in answers(chat)[0]
+    say(chat, "light")  # the calls are part of the conversation
+    assert answers(chat)[1] == LIGHT
+    found = chat.evaluate(
+        """async () => {
+          const tools = await import("/chat/tools.js");
+          const calls = [["calculator", { expression: "2 +" }], ["clock", {}], ["other", {}]];
+          const results = await tools.called(calls.map(([name, values]) => (
+            { name, arguments: values })));
+          return results.map(({ result }) => result);
+        }"""
+    )
+    assert found[0].startswith("Error: ") and str(datetime.now().year) in found[1]
+    assert found[2] == "There is no tool other."
+    notes = tmp_path / "notes.md"
+    notes.write_text("The key lies under the mat.\n\n" + "Rain fell on the roof. " * 200)
+    chat.set_input_files("#documents-files", notes)
+    chat.wait_for_function("document.getElementById('documents').innerText === 'notes.md'")
+    assert chat.is_checked("#tool-documents")
+    passages = chat.evaluate(
+        """async () => {
+          const tools = await import("/chat/tools.js");
+          const ask = (query) => tools.called([{ name: "search_documents", arguments: { query } }]);
+          const [[key], [none]] = await Promise.all([ask("keys"), ask("zebra")]);
+          return [key.result, none.result];
+        }"""
+    )
+    assert passages[0].startswith("notes.md: The key lies under the mat. Rain")
+    assert len(passages[0]) < 700 and passages[1] == "Nothing fits."
+    chat.click("#documents-close")
+    for name in ("calculator", "documents"):
+        chat.uncheck(f"#tool-{name}")
 
 
 def test_a_context_that_is_full_says_so(chat: Any) -> None:
