@@ -155,7 +155,7 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(loop)
 
 
-_room = [800 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
+_room = [1500 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
 
 
 def _resident(kind: str) -> int:
