@@ -30,8 +30,8 @@ class Tree:
         for name in _known():
             self._copy(name)
         # With its bytecode, which is compiled anew where a file is edited.
-        for folder in {Path(name).parent for name in _known() if name.endswith(".py")}:
-            for path in (ROOT / folder / "__pycache__").glob("*.pyc"):
+        for parent in {Path(name).parent for name in _known() if name.endswith(".py")}:
+            for path in (ROOT / parent / "__pycache__").glob("*.pyc"):
                 with contextlib.suppress(FileNotFoundError):  # another worker replaced it
                     self._copy(path.relative_to(ROOT).as_posix())
         for folder in built:
