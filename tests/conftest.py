@@ -60,15 +60,33 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "warm_start: pages of a fresh profile take a kept start (tests/browser)"
     )
-    writes = os.environ.get("RUSHLIGHT_DURATIONS") == "write"
+    durations = os.environ.get("RUSHLIGHT_DURATIONS")
     # Only what hears from workers that run every test: tests start other runs, of some.
     shared = getattr(config.option, "numprocesses", None) and not hasattr(config, "workerinput")
     everything = config.args_source is pytest.Config.ArgsSource.TESTPATHS
     if shared and everything and not config.option.keyword:
-        if writes:
+        if durations == "write":
             config.pluginmanager.register(_beside("order").Stopwatch())
         if os.environ.get("RUSHLIGHT_SUBJECTS") in ("all", "only"):
             config.pluginmanager.register(_beside("changes").Recorder())
+    if durations == "merge" and not hasattr(config, "workerinput"):
+        os.environ.pop("RUSHLIGHT_DURATIONS")  # tests start other runs
+        chosen = bool(config.option.keyword) or any("::" in arg for arg in config.args)
+        watch = _beside("order").Stopwatch(keeps=True, chosen=chosen)
+        config.pluginmanager.register(watch)
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_collection(session: pytest.Session):  # type: ignore[no-untyped-def]
+    """What is collected lives as long as the process: the garbage collector never looks at it.
+
+    A look at 24,000 tests takes a second, and tests of memory ask for many.
+    """
+    gc.disable()
+    yield
+    gc.enable()
+    gc.freeze()
+    session.config.add_cleanup(gc.unfreeze)  # libraries complain of what outlives the interpreter
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
@@ -142,7 +160,7 @@ def own_event_loop(request: pytest.FixtureRequest) -> Iterator[None]:
     asyncio._set_running_loop(loop)
 
 
-_room = [800 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
+_room = [1500 << 20]  # bytes that a worker may hold before it opens the webgpu device anew
 
 
 def _resident(kind: str) -> int:

@@ -97,6 +97,26 @@ def test_the_stopwatch_writes_seconds_by_group(load: Any, tmp_path: Path) -> Non
     assert json.loads(order.FILE.read_text()) == {"pages": 9, "core/a.py": 4}
 
 
+def test_the_stopwatch_keeps_what_did_not_run(load: Any, tmp_path: Path) -> None:
+    order = load("order")
+    order.FILE = tmp_path / "durations.json"
+    order.FILE.write_text(json.dumps({"pages": 9, "core/a.py": 5, "core/b.py": 4}))
+
+    def run(*seconds: float, **options: bool) -> dict[str, int]:
+        watch = order.Stopwatch(keeps=True, **options)
+        watch.groups = {"tests/site/d.py::x": "pages"}
+        for name, taken in zip(("tests/core/a.py::x", "tests/site/d.py::x"), seconds, strict=True):
+            watch.pytest_runtest_logreport(
+                pytest.TestReport(name, ("", 0, ""), {}, "passed", None, "call", duration=taken)
+            )
+        watch.pytest_sessionfinish()
+        rows: dict[str, int] = json.loads(order.FILE.read_text())
+        return rows
+
+    assert run(3, 12, chosen=True) == {"pages": 12, "core/a.py": 5, "core/b.py": 4}
+    assert run(3, 0.2) == {"core/b.py": 4, "core/a.py": 3}
+
+
 def test_a_subject_runs_again_where_a_file_changed(load: Any, tmp_path: Path) -> None:
     changes = load("changes")
     changes.FILE = tmp_path / "unchanged.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.util
 import json
 import sys
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,8 @@ MODELS = Path(__file__).parents[1] / "models"
 SAMPLE = """async () => {
   const { sample } = await import("../shared/opening/picture.js");
   const seen = sample();
-  return [seen.width, seen.height, [...seen.data]];
+  const packed = seen.data.reduce((all, byte) => all + String.fromCharCode(byte), "");
+  return [seen.width, seen.height, btoa(packed)];
 }"""
 SHOWN = """(text) => {
   const row = document.createElement("li");
@@ -98,7 +100,7 @@ def test_answers_about_a_picture(pages: Any, serve: Any, bare: Path, tmp_path: P
     assert "no question yet" in page.inner_text("#error")
     _asked(page, tmp_path / "seer")
     width, height, values = page.evaluate(SAMPLE)
-    image = np.array(values, np.uint8).reshape(height, width, 4)[:, :, :3]
+    image = np.frombuffer(b64decode(values), np.uint8).reshape(height, width, 4)[:, :, :3]
     asked = [{"role": "user", "content": [
         {"type": "image", "image": image}, {"type": "text", "text": "What is it?"}]}]  # fmt: skip
     first = rl.pipeline("image-text-to-text", model).run(asked, {"max_new_tokens": 6})

@@ -6,6 +6,7 @@ differently: every op once per device, and the files of FILES.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import re
@@ -149,6 +150,7 @@ def _arguments(device: str, share: int) -> list[str]:
     return ["-m", "not native", *(["-k", CHOSEN[device]] if device in CHOSEN else []), *files]
 
 
+@functools.cache
 def _zipped() -> bytes:
     """tests/*.py, the folders whose tests run in the tab, and the configuration that applies."""
     out = io.BytesIO()

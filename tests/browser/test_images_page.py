@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,8 @@ Array = npt.NDArray[np.uint8]
 PIXELS = """() => {
   const canvas = document.getElementById("picture");
   const seen = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return [seen.width, seen.height, [...seen.data]];
+  const packed = seen.data.reduce((all, byte) => all + String.fromCharCode(byte), "");
+  return [seen.width, seen.height, btoa(packed)];
 }"""
 BARS = """() => [...document.querySelectorAll("#classes li")].map((row) =>
   [row.firstChild.textContent, Number(getComputedStyle(row).getPropertyValue("--score"))])"""
@@ -84,7 +86,7 @@ def choose(page: Any, folder: Path) -> None:
 
 def shown(page: Any) -> Array:
     width, height, values = page.evaluate(PIXELS)
-    return np.array(values, np.uint8).reshape(height, width, 4)[:, :, :3]
+    return np.frombuffer(b64decode(values), np.uint8).reshape(height, width, 4)[:, :, :3]
 
 
 def agree(found: Sequence[Any], wanted: Sequence[dict[str, Any]]) -> None:

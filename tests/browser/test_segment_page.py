@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+from base64 import b64decode
 from pathlib import Path
 from typing import Any
 
@@ -21,19 +22,21 @@ CUT = "u2netp"
 PIXELS = """(id) => {
   const canvas = document.getElementById(id);
   const seen = canvas.getContext("2d").getImageData(0, 0, canvas.width, canvas.height);
-  return [seen.width, seen.height, [...seen.data]];
+  const packed = seen.data.reduce((all, byte) => all + String.fromCharCode(byte), "");
+  return [seen.width, seen.height, btoa(packed)];
 }"""
 SAMPLE = """async () => {
   const { sample } = await import("../shared/opening/picture.js");
   const seen = sample();
-  return [seen.width, seen.height, [...seen.data]];
+  const packed = seen.data.reduce((all, byte) => all + String.fromCharCode(byte), "");
+  return [seen.width, seen.height, btoa(packed)];
 }"""
 Array = npt.NDArray[np.uint8]
 
 
 def pixels(told: list[Any]) -> Array:
     width, height, values = told
-    return np.array(values, np.uint8).reshape(height, width, 4)
+    return np.frombuffer(b64decode(values), np.uint8).reshape(height, width, 4)
 
 
 @pytest.fixture(scope="module")

@@ -7,6 +7,7 @@ with the published implementation. tools/new_family.py makes the row of a new fa
 
 from __future__ import annotations
 
+import functools
 import runpy
 import zlib
 from pathlib import Path
@@ -340,7 +341,12 @@ def mask_of() -> npt.NDArray[np.bool_]:
 
 
 def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
-    """The parameter of this name: random numbers that depend on nothing else."""
+    """The parameter of this name: random numbers that depend on nothing else; the caller's own."""
+    return _drawn(name, tuple(shape)).copy()
+
+
+@functools.lru_cache(8192)  # all are 33 MB; a test builds its model again and again, by other keys
+def _drawn(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     if name.endswith("num_batches_tracked"):
         return np.full(shape, 7, np.int64)
     draws = np.random.default_rng(zlib.crc32(name.encode()))

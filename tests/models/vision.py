@@ -9,6 +9,7 @@ arguments of create_model, those of torchvision arguments of its class or functi
 from __future__ import annotations
 
 import base64
+import functools
 import importlib.util
 import json
 import math
@@ -758,6 +759,11 @@ ROWS |= _more.rows(
 
 def values_of(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     """The parameter `name` of a row: variances are positive, products keep their size."""
+    return _drawn(name, tuple(shape)).copy()
+
+
+@functools.lru_cache(1024)
+def _drawn(name: str, shape: tuple[int, ...]) -> npt.NDArray[Any]:
     draw = np.random.default_rng(zlib.crc32(name.encode()))
     kind = name.rpartition(".")[2]
     if kind == "num_batches_tracked":

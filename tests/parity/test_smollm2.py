@@ -20,6 +20,11 @@ GOLDEN = {name: t.numpy() for name, t in load_safetensors(DATA / "smollm2.safete
 NEAR_TIE = 5e-3
 
 
+# In software a step on webgpu takes half a second: the shortest prompt, the longest, and a chat.
+# What the others have of their own, their scripts, is in their ids, which are no device's.
+ON_WEBGPU = (0, 8, 9)
+
+
 @pytest.fixture(scope="module", params=["cpu", "webgpu"])
 def model(request: pytest.FixtureRequest) -> rl.models.Model:
     return rl.models.load("smollm2-135m-instruct", device=request.param)
@@ -36,7 +41,11 @@ def _logits(model: rl.models.Model, ids: list[int], cache: Any) -> np.ndarray:
     return found
 
 
-@pytest.mark.parametrize("number", range(len(PROMPTS)))
+@pytest.mark.parametrize(
+    ("model", "number"),
+    [*(("cpu", i) for i in range(len(PROMPTS))), *(("webgpu", i) for i in ON_WEBGPU)],
+    indirect=["model"],
+)
 def test_prompt(model: rl.models.Model, number: int) -> None:
     ids = model.prompt_ids(PROMPTS[number])
     assert ids == GOLDEN[f"{number}.ids"].tolist()
@@ -45,7 +54,7 @@ def test_prompt(model: rl.models.Model, number: int) -> None:
         found = _logits(model, ids, cache)
         assert np.abs(found[::16] - GOLDEN[f"{number}.logits"]).max() <= 2e-3
         greedy, gaps = GOLDEN[f"{number}.greedy"].tolist(), GOLDEN[f"{number}.gaps"]
-        if number and model.device.type == "webgpu":  # in software a step takes half a second
+        if number and model.device.type == "webgpu":
             greedy, gaps = greedy[:4], gaps[:4]
         for step, (token, gap) in enumerate(zip(greedy, gaps, strict=True)):
             ours = int(found.argmax())

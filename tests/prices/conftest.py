@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import shutil
@@ -28,6 +29,11 @@ class Tree:
         self.place = place
         for name in _known():
             self._copy(name)
+        # With its bytecode, which is compiled anew where a file is edited.
+        for parent in {Path(name).parent for name in _known() if name.endswith(".py")}:
+            for path in (ROOT / parent / "__pycache__").glob("*.pyc"):
+                with contextlib.suppress(FileNotFoundError):  # another worker replaced it
+                    self._copy(path.relative_to(ROOT).as_posix())
         for folder in built:
             for path in (ROOT / folder).rglob("*"):  # also a library for a platform wheel
                 if path.is_file():

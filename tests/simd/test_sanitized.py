@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import platform
 import shutil
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from filelock import FileLock
+
+from rushlight.core.io.hub.fetch import cache_dir
 
 pytestmark = pytest.mark.native
 ROOT = Path(__file__).resolve().parents[2]
@@ -38,27 +42,37 @@ def _run(*args: str) -> str:
     return done.stdout.strip()
 
 
+COMMON = (
+    *("-O1", "-g1", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"),
+    *("-Wno-psabi", *WATCH, "-I", str(SOURCES)),
+)
+
+
 @pytest.fixture(scope="module")
-def watched(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+def watched() -> Path:
     """The library as gcc builds it with its sanitizers: a second compiler for the same source.
 
-    The workers of a run share one.
+    All workers and runs share that of the same sources, flags and compiler.
     """
     assert shutil.which("gcc"), "the sanitizers are gcc's: apt-get install gcc"
-    base = tmp_path_factory.getbasetemp()
-    out = (base if worker_id == "master" else base.parent) / "watched"
-    with FileLock(f"{out}.lock"):
-        library = out / "kernels.so"
+    about = hashlib.sha256(f"{COMMON} {X86} {_run('gcc', '--version')}".encode())
+    for path in sorted(SOURCES.iterdir()):
+        if path.suffix in (".c", ".h", ".def"):
+            about.update(path.name.encode() + path.read_bytes())
+    folder = cache_dir() / "tests" / "watched"
+    folder.mkdir(parents=True, exist_ok=True)
+    library = folder / f"{about.hexdigest()}.so"
+    with FileLock(folder / "lock"):
         if not library.exists():
-            out.mkdir(exist_ok=True)
-            _build(library)
+            for old in sorted(folder.glob("*.so"), key=os.path.getmtime)[:-4]:
+                old.unlink()
+            with tempfile.TemporaryDirectory(dir=folder) as place:
+                _build(Path(place) / "kernels.so").rename(library)
     return library
 
 
-def _build(library: Path) -> None:
+def _build(library: Path) -> Path:
     out = library.parent
-    common = ("-O1", "-g1", "-std=gnu11", "-fPIC", "-ffp-contract=off", "-Wall", "-Wextra",
-              "-Werror", "-Wno-psabi", *WATCH, "-I", str(SOURCES))  # fmt: skip
     variants = X86 if platform.machine() == "x86_64" else {"base": ""}
     jobs = [("main.c", ""), ("pool.c", "")]
     jobs += [("variant.c", f"{x} -DRL_TABLE=rl_table_{name}") for name, x in variants.items()]
@@ -67,13 +81,14 @@ def _build(library: Path) -> None:
         list(
             pool.map(
                 lambda job, target: _run(
-                    "gcc", *common, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
+                    "gcc", *COMMON, *job[1].split(), "-c", str(SOURCES / job[0]), "-o", target
                 ),
                 jobs,
                 objects,
             )
         )
     _run("gcc", "-shared", *WATCH, "-o", str(library), *objects, "-lpthread")
+    return library
 
 
 def _watching(library: Path, *args: str) -> subprocess.CompletedProcess[str]:

@@ -10,7 +10,8 @@ import pytest
 
 from rushlight.core.basis.errors import DeviceError
 
-pytestmark = pytest.mark.native
+# One worker gathers the kernels, for Tint's test of them, too.
+pytestmark = [pytest.mark.native, pytest.mark.xdist_group("test_tint")]
 BINDING = re.compile(r"@group\(0\) @binding\((\d+)\) var<storage, (read|read_write)>")
 
 

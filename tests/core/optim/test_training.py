@@ -134,7 +134,7 @@ def away_from_loops(work: Callable[[], list[int]]) -> list[int]:
         return pool.submit(work).result()
 
 
-def test_memory_stays_flat_over_two_hundred_steps(device: str) -> None:
+def test_memory_stays_flat_over_a_hundred_steps(device: str) -> None:
     rl.manual_seed(0)
     x, y = spiral(20, device)
     model = nn.Sequential(nn.Linear(2, 16), nn.GELU(), nn.Linear(16, 3)).to(device)
@@ -159,14 +159,14 @@ def test_memory_stays_flat_over_two_hundred_steps(device: str) -> None:
     gc.disable()
     tracemalloc.start()
     try:
-        sizes = away_from_loops(lambda: [steps(10), *(steps(50) for _ in range(4))])
+        sizes = away_from_loops(lambda: [steps(10), *(steps(25) for _ in range(4))])
     finally:
         tracemalloc.stop()
         gc.enable()
     # The graph of one step holds over 30,000 bytes. What else the process keeps falls into one
     # stretch or another; what the steps keep is in each of them.
     grown = [after - before for before, after in itertools.pairwise(sizes)]
-    assert min(grown) < 1_000, grown  # 20 bytes a step
+    assert min(grown) < 500, grown  # 20 bytes a step
 
 
 def test_adamw_leaves_no_graph_behind(device: str) -> None:

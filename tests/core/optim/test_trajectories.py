@@ -138,7 +138,9 @@ def test_lbfgs_finds_the_minimum(search: str | None, device: str) -> None:
     narrow, start, rate = (100, [-1.2, 1.0], 0.1) if device == "cpu" else (2, [0.2, 0.5], 0.5)
     x = nn.Parameter(rl.tensor(start, device=device))
     most = 60 if device == "cpu" else 10
-    made = optim.LBFGS([x], lr=1.0 if search else rate, max_iter=most, line_search_fn=search)
+    made = optim.LBFGS(
+        [x], lr=1.0 if search else rate, max_iter=most, history_size=12, line_search_fn=search
+    )
 
     def closure() -> rl.Tensor:
         made.zero_grad()

@@ -10,8 +10,17 @@ import pytest
 
 import rushlight as rl
 
-sklearn = pytest.importorskip("sklearn.metrics")
 pytestmark = pytest.mark.native
+
+
+class Sklearn:
+    """scikit-learn's metrics, imported by the first test that asks: every worker collects this."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(pytest.importorskip("sklearn.metrics"), name)
+
+
+sklearn = Sklearn()
 training: Any = rl.training
 
 
