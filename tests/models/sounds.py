@@ -87,6 +87,21 @@ _MIMI: dict[str, Any] = {
     "num_residual_layers": 2,
     "use_conv_shortcut": True,
 }
+_POCKET: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_filters": 4,
+    "upsampling_ratios": [4, 3, 2],
+    "sampling_rate": 8000,
+    "latent_stride": 3,
+    "latent_dim": 6,
+    "upsample_groups": 16,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 20,
+    "sliding_window": 9,
+    "attention_bias": True,
+    "use_conv_shortcut": True,
+}
 # Its goldens are made by make_snac_goldens.py.
 SNAC: dict[str, Any] = {
     "sampling_rate": 8000,
@@ -133,6 +148,7 @@ _MUSICGEN: dict[str, Any] = {
 ROWS: dict[str, Row] = {
     "musicgen": ("MusicgenForConditionalGeneration", _MUSICGEN),
     "mimi": ("MimiModel", _MIMI),
+    "pocket": ("PocketTTSAudioTokenizerModel", _POCKET),
     "dac": ("DacModel", _DAC),
     "encodec": ("EncodecModel", _ENCODEC),
     "encodec-chunks": (

@@ -54,6 +54,8 @@ def result_of(m: Any, row: str, expected: dict[str, Any]) -> Any:
         given = [expected["features"]]
     elif row.startswith("clap"):
         given = [ids, expected["features"], expected["longer"], ids != 1]
+    elif row == "pocket":
+        return m.decode(rl.tensor(expected["latents"], device=m.device))
     elif row == "musicgen":
         given = [ids, table.codes_of(3, 4, 5, 32), ids != 1]
     elif row == "encodec-chunks":
@@ -150,6 +152,19 @@ def test_codes_and_sound(name: str, device: str) -> None:
     close(m.decode(codes), expected["out"], 1e-4 if device == "cpu" else 1e-3)
     with pytest.raises(ValueError, match=f"codebooks is 99; there are 1 to {m.codebooks}"):
         m.encode(rl.zeros(1, 1, 900, device=device), 99)
+
+
+def test_frames_of_numbers_and_sound() -> None:
+    m, expected = model("pocket"), golden("pocket")
+    sound = rl.tensor(table.sound_of(0.533, m.rate))
+    close(m.encode(sound), expected["latents"])
+    close(m.decode(rl.tensor(expected["latents"])), expected["out"])
+    parts = in_parts(m.encoding(), sound[None], (700, 3, 1500))
+    close(parts, expected["latents"])
+    with pytest.raises(
+        ValueError, match=r"frames are int64 of shape \(1, 6, 4\); they must be num"
+    ):
+        m.decode(rl.zeros(1, 6, 4).long())
 
 
 def in_parts(coding: Any, x: Any, sizes: tuple[int, ...]) -> Any:

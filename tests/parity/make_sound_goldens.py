@@ -113,6 +113,14 @@ def _codec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     return {"codes": codes.to(torch.int16), "out": out.reshape(1, 1, -1)}, None
 
 
+def _latents(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
+    """Frames of numbers of sound of an odd length, and the sound of them."""
+    sound = torch.from_numpy(TABLE.sound_of(0.533, model.config.sampling_rate))[None]
+    latents = model.encode(sound).latents
+    out = model.decode(latents).audio_values
+    return {"latents": latents.transpose(1, 2), "out": out}, None
+
+
 def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     """Logits of codes that are delayed, and the sound that is composed greedily, with guidance."""
     ids = torch.from_numpy(TABLE.ids_of())
@@ -137,6 +145,7 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
 MAKERS = {
     "MusicgenForConditionalGeneration": _musicgen,
     "MimiModel": _codec,
+    "PocketTTSAudioTokenizerModel": _latents,
     "DacModel": _codec,
     "EncodecModel": _encodec,
     "ClapModel": _clap,
