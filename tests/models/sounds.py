@@ -146,6 +146,12 @@ _MUSICGEN: dict[str, Any] = {
     },
 }
 ROWS: dict[str, Row] = {
+    "melody": (
+        "MusicgenMelodyForConditionalGeneration",
+        _MUSICGEN
+        | {"num_chroma": 5, "chroma_length": 7}
+        | {"decoder": _MUSICGEN["decoder"] | {"model_type": "musicgen_melody_decoder"}},
+    ),
     "musicgen": ("MusicgenForConditionalGeneration", _MUSICGEN),
     "mimi": ("MimiModel", _MIMI),
     "pocket": ("PocketTTSAudioTokenizerModel", _POCKET),
@@ -213,3 +219,8 @@ def sound_of(seconds: float, rate: int, channels: int = 1) -> npt.NDArray[np.flo
         for c in range(channels)
     ]
     return np.asarray(rows, np.float32)
+
+
+def chroma_of(batch: int, tones: int) -> npt.NDArray[np.float32]:
+    """How loud tones are in frames of melodies (batch, 3, tones)."""
+    return np.random.default_rng(7).random((batch, 3, tones), np.float32)

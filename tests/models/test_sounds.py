@@ -56,6 +56,11 @@ def result_of(m: Any, row: str, expected: dict[str, Any]) -> Any:
         given = [ids, expected["features"], expected["longer"], ids != 1]
     elif row == "pocket":
         return m.decode(rl.tensor(expected["latents"], device=m.device))
+    elif row == "melody":
+        heard, seen = table.chroma_of(3, 5), ids != 1
+        states = m.read(*(rl.tensor(a, device=m.device) for a in (ids, seen, heard)))
+        codes = rl.tensor(table.codes_of(3, 4, 5, 32), device=m.device)
+        return m.step(codes, m.remembered(states))
     elif row == "musicgen":
         given = [ids, table.codes_of(3, 4, 5, 32), ids != 1]
     elif row == "encodec-chunks":
@@ -249,6 +254,18 @@ def test_music_of_a_text(device: str) -> None:
     assert (runs[0] == runs[1]).all()
     with pytest.raises(ValueError, match=r"codes are \(1, 3, 2\); they must be \(batch, 4, n\)"):
         m.step(rl.zeros(1, 3, 2, device=device).long(), held)
+
+
+def test_music_of_a_melody_and_a_text() -> None:
+    m, expected, ids = model("melody"), golden("melody"), table.ids_of()
+    mask = rl.tensor(ids != 1)
+    with rl.no_grad():
+        close(result_of(m, "melody", expected), expected["out"])
+    options = {"guidance_scale": 3.0, "do_sample": False, "seed": 0}
+    composed = finished(compose(m, rl.tensor(ids[:2]), mask[:2], 10, options))
+    close(m.sound(rl.tensor(composed)), expected["sound"])
+    with pytest.raises(ValueError, match=r"chroma is \(3, 2, 4\); it must be \(3, frames, 5\)"):
+        m.read(rl.tensor(ids), mask, rl.zeros(3, 2, 4))
 
 
 def test_codes_of_several_rates(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -126,9 +126,14 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     ids = torch.from_numpy(TABLE.ids_of())
     mask, c = (ids != 1).long(), model.config.decoder
     codes = torch.from_numpy(TABLE.codes_of(len(ids), c.num_codebooks, 5, c.vocab_size))
+    melody = model.config.model_type == "musicgen_melody"
+    heard = torch.from_numpy(TABLE.chroma_of(len(ids), 5))
     out = model(
-        input_ids=ids, attention_mask=mask, decoder_input_ids=codes.reshape(-1, codes.shape[-1])
-    ).logits
+        input_ids=ids,
+        attention_mask=mask,
+        decoder_input_ids=codes.reshape(-1, codes.shape[-1]),
+        **({"input_features": heard} if melody else {}),
+    ).logits[:, -codes.shape[-1] :]
     model.generation_config.pad_token_id = c.pad_token_id
     model.generation_config.decoder_start_token_id = c.pad_token_id
     model.generation_config.bos_token_id = c.pad_token_id
@@ -144,6 +149,7 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
 
 MAKERS = {
     "MusicgenForConditionalGeneration": _musicgen,
+    "MusicgenMelodyForConditionalGeneration": _musicgen,
     "MimiModel": _codec,
     "PocketTTSAudioTokenizerModel": _latents,
     "DacModel": _codec,
