@@ -146,6 +146,22 @@ _MUSICGEN: dict[str, Any] = {
     },
 }
 ROWS: dict[str, Row] = {
+    "wavtokenizer": (
+        "WavTokenizerModel",
+        {
+            "sampling_rate": 8000,
+            "num_filters": 4,
+            "upsampling_ratios": [4, 3, 2],
+            "hidden_size": 12,
+            "codebook_size": 32,
+            "codebook_dim": 12,
+            "decoder_hidden_size": 16,
+            "decoder_intermediate_size": 20,
+            "decoder_num_layers": 2,
+            "adanorm_num_embeddings": 3,
+            "decoder_attention_num_groups": 4,
+        },
+    ),
     "melody": (
         "MusicgenMelodyForConditionalGeneration",
         _MUSICGEN

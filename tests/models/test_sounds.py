@@ -149,6 +149,18 @@ def test_encodec_in_chunks_with_their_loudness() -> None:
     close(m(sound, m.codebooks), expected["out"][..., : sound.shape[-1]])
 
 
+def test_a_code_a_frame_and_sound_by_a_spectrogram() -> None:
+    m, expected = model("wavtokenizer"), golden("wavtokenizer")
+    sound = rl.tensor(table.sound_of(0.533, m.rate))
+    assert m.encode(sound).numpy().tolist() == expected["codes"].tolist()
+    close(m.decode(rl.tensor(expected["codes"].astype(np.int64))), expected["out"])
+    assert m.bandwidths() == {round(8000 / 24 * 5 / 1000, 4): 1}
+    coded = rl.pipeline("audio-to-audio", m)({"samples": sound.numpy()[0], "rate": m.rate})
+    assert coded["audio"].shape == (4264,) and coded["codebooks"] == 1
+    with pytest.raises(rl.FormatError, match="codebook_dim 9 must be hidden_size 12"):
+        model("wavtokenizer", codebook_dim=9)
+
+
 @pytest.mark.parametrize("name", ["dac", "mimi"])
 def test_codes_and_sound(name: str, device: str) -> None:
     m, expected = model(name, device), golden(name)

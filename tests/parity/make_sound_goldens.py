@@ -150,6 +150,7 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
 MAKERS = {
     "MusicgenForConditionalGeneration": _musicgen,
     "MusicgenMelodyForConditionalGeneration": _musicgen,
+    "WavTokenizerModel": _codec,
     "MimiModel": _codec,
     "PocketTTSAudioTokenizerModel": _latents,
     "DacModel": _codec,
