@@ -12,6 +12,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.basis.errors import FormatError
+from rushlight.core.io.text.template import ChatTemplate
 from rushlight.core.io.weights.safetensors import load_safetensors, open_tables
 from rushlight.models.families import family_of
 from rushlight.models.layers.speech.voice import VoiceText
@@ -111,7 +112,7 @@ def hold_pocket(voice: str, device: Any) -> None:
 def test_pocket_hears_a_voice_and_reads_texts(tmp_path: Path) -> None:
     m = model("pocket", files=POCKET_FILES)
     template = "{{ messages[0]['content'][0]['text'] | trim | capitalize }}."
-    m.template = rl.models.generation.chatting.ChatTemplate(template)
+    m.template = ChatTemplate(template)
     pipe = rl.pipeline("text-to-speech", m)
     sound = 0.1 * np.sin(np.arange(2400) / 9).astype(np.float32)
     rl.audio.save(tmp_path / "who.wav", sound, 2400)

@@ -135,7 +135,8 @@ def main(rows: list[str]) -> None:
         model, names = made(kind, settings)
         config, codec = model.config.to_dict(), None
         if settings["model_type"] in TABLE.CODECS:
-            codec, more = made(*TABLE.CODECS[settings["model_type"]], "codec.")
+            codec_kind, codec_settings = TABLE.CODECS[settings["model_type"]]
+            codec, more = made(codec_kind, codec_settings, "codec.")
             names |= more
             config["codec_config"] = codec.config.to_dict()
         with torch.no_grad():

@@ -39,7 +39,7 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def _layers(c: Any, rotary: RotarySpec) -> nn.ModuleList:
+def _layers(c: Any, rotary: RotarySpec) -> nn.ModuleList[HeldLayer]:
     spec = Attending(
         c.num_attention_heads, c.num_key_value_heads, c.head_dim, rotary, bias=c.attention_bias
     )

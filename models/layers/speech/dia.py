@@ -240,10 +240,10 @@ def _guided(logits: npt.NDArray[Any], guidance: float, top_k: int) -> npt.NDArra
     """Logits (books, codes) with the text, of the `top_k` that are likeliest beyond those without
     it (Ho and Salimans, 2022)."""
     if len(logits) == 1:
-        return logits[0]
+        return np.asarray(logits[0])
     with_text, without = np.asarray(logits, np.float64)
     beyond = with_text + (with_text - without) * guidance
     if top_k >= beyond.shape[-1]:
-        return with_text
+        return np.asarray(with_text)
     least = np.partition(beyond, -top_k, -1)[:, -top_k, None]
     return np.where(beyond < least, -np.inf, with_text)

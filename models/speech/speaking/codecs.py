@@ -47,7 +47,7 @@ def fetched(name: str | None, usual: str) -> Any:
     return load(name or usual)
 
 
-def attach(voice: Any, codec: Any, kind: type, config: bytes) -> None:
+def attach(voice: Any, codec: Any, kind: type[Any], config: bytes) -> None:
     """Give a voice, of this config.json, its codec, which it saves with itself.
 
     FormatError for a codec of another `kind`.
