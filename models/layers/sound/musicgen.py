@@ -163,9 +163,10 @@ class MusicModel(Model):
         return stack([head(x) for head in heads], 1)
 
     def through(self, x: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
-        """Further inputs (batch, n, width) through the layers, with their positions.
+        """Further inputs x (batch, n, width) through the layers, with their positions.
 
-        held: what came before, to which these are added. mask (batch, length): of the text.
+        held: what came before, to which these are added. mask (batch, length): of the text. It
+        raises nothing of its own.
         """
         start, n = (held["0"][0].shape[2] if "0" in held else 0), x.shape[1]
         x = x + tensor(waves(start, n, x.shape[2]), device=x.device).to(x.dtype)

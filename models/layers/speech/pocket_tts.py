@@ -205,7 +205,7 @@ class PocketVoice(Voice):
     def frame(self, state: Tensor, noise: Tensor, steps: int = 1) -> Tensor:
         """The next frame (1, latent_dim) of a state (1, width), of `noise` (1, latent_dim).
 
-        steps: of the flow, where it has several.
+        steps: of the flow, where it has several. It raises nothing of its own.
         """
         if not self.timed:
             out: Tensor = self.flow_head(noise, state, ())
