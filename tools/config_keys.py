@@ -239,7 +239,8 @@ def entry(cls: Any, base: Any) -> dict[str, Any]:
     if "backbone_config" in keys:
         asked |= {n: v for n, v in BACKBONE.items() if n not in keys}
     asked = {n: v for n, v in asked.items() if not n.startswith("_")}
-    parts = {n: spec.model_type for n, spec in cls.sub_configs_defaults.items()}
+    specs = cls.sub_configs_defaults.items()
+    parts = {n: spec.model_type for n, spec in specs if spec.model_type}
     # A field that is another name of what is no field is that one's name here.
     alias = {a: b for a, b in cls.attribute_map.items() if a not in keys or b in keys}
     alias |= {b: a for a, b in cls.attribute_map.items() if a in keys and b not in keys}
@@ -283,7 +284,7 @@ def table(more: Sequence[str] = ()) -> dict[str, dict[str, Any]]:
         for spec in cls.sub_configs_defaults.values():
             if hasattr(spec.config_class, "model_type"):
                 classes[spec.model_type] = spec.config_class
-            todo.append(spec.model_type)
+            todo += [spec.model_type] if spec.model_type else []
     for kind, more_keys in HUB.items():
         lines[kind] = {"keys": of_hub(kind) | more_keys}
     for kind, line in BY_HAND.items():

@@ -206,13 +206,29 @@ def sounds(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]
     tests = _module("test_sounds")
     for row in tests.table.ROWS:
         model, golden = tests.model(row, device), tests.golden(row)
+        if only and model.config.model_type not in only:
+            continue
         with rl.no_grad():
             result = tests.result_of(model, row, golden)
         yield model.config.model_type, "transformers", _off(result, rl.tensor(golden["out"]))
+    if only and "snac" not in only:
+        return
     model, golden = tests.model("snac", device), tests.golden("snac")
     codes = [rl.tensor(golden[f"codes:{i}"].astype(np.int64), device=device) for i in range(3)]
     result = model.decode(codes, lambda n: np.cos(np.arange(n)))
     yield "snac", SCRIPT, _off(result, rl.tensor(golden["out"]))
+
+
+def spoken(device: str, only: Sequence[str]) -> Iterator[tuple[str, str, float]]:
+    """The same of spoken_codes.py: what a voice's model gives of a text and what follows."""
+    if only and not any(".voices." in families()[kind] for kind in only):
+        return
+    tests = _module("test_spoken_codes")
+    for row in tests.table.ROWS:
+        model, golden = tests.model(row, device), tests.golden(row)
+        with rl.no_grad():
+            result, wanted = tests.result_of(model, golden)
+        yield model.config.model_type, "transformers", _off(result, rl.tensor(wanted))
 
 
 def write(table: dict[str, dict[str, Any]]) -> None:
@@ -253,7 +269,7 @@ def main(devices: list[str], only: Sequence[str] = ()) -> None:
             )
     sources: dict[str, set[str]] = {}
     for device in devices:
-        for read in (texts, images, series, pictures, hearing, captions, sounds):
+        for read in (texts, images, series, pictures, hearing, captions, sounds, spoken):
             for kind, source, off in read(device, only):
                 if only and kind not in only:
                     continue

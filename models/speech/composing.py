@@ -33,8 +33,8 @@ def compose(
     batch, books, delay = len(ids), c.num_codebooks, model.delay
     with no_grad():
         states = model.read(ids, mask)
-        if guided:  # states without a text are zero, of which attention makes nothing
-            states, mask = cat([states, states * 0], 0), cat([mask, mask], 0)
+        if guided:
+            states, mask = cat([states, model.blank(states)], 0), cat([mask, mask], 0)
         held = model.remembered(states)
     total = frames + delay
     codes = np.full((batch, books, total), c.pad_token_id, np.int64)

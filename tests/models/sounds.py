@@ -87,6 +87,21 @@ _MIMI: dict[str, Any] = {
     "num_residual_layers": 2,
     "use_conv_shortcut": True,
 }
+_POCKET: dict[str, Any] = {
+    "hidden_size": 16,
+    "num_filters": 4,
+    "upsampling_ratios": [4, 3, 2],
+    "sampling_rate": 8000,
+    "latent_stride": 3,
+    "latent_dim": 6,
+    "upsample_groups": 16,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 20,
+    "sliding_window": 9,
+    "attention_bias": True,
+    "use_conv_shortcut": True,
+}
 # Its goldens are made by make_snac_goldens.py.
 SNAC: dict[str, Any] = {
     "sampling_rate": 8000,
@@ -131,8 +146,31 @@ _MUSICGEN: dict[str, Any] = {
     },
 }
 ROWS: dict[str, Row] = {
+    "wavtokenizer": (
+        "WavTokenizerModel",
+        {
+            "sampling_rate": 8000,
+            "num_filters": 4,
+            "upsampling_ratios": [4, 3, 2],
+            "hidden_size": 12,
+            "codebook_size": 32,
+            "codebook_dim": 12,
+            "decoder_hidden_size": 16,
+            "decoder_intermediate_size": 20,
+            "decoder_num_layers": 2,
+            "adanorm_num_embeddings": 3,
+            "decoder_attention_num_groups": 4,
+        },
+    ),
+    "melody": (
+        "MusicgenMelodyForConditionalGeneration",
+        _MUSICGEN
+        | {"num_chroma": 5, "chroma_length": 7}
+        | {"decoder": _MUSICGEN["decoder"] | {"model_type": "musicgen_melody_decoder"}},
+    ),
     "musicgen": ("MusicgenForConditionalGeneration", _MUSICGEN),
     "mimi": ("MimiModel", _MIMI),
+    "pocket": ("PocketTTSAudioTokenizerModel", _POCKET),
     "dac": ("DacModel", _DAC),
     "encodec": ("EncodecModel", _ENCODEC),
     "encodec-chunks": (
@@ -197,3 +235,8 @@ def sound_of(seconds: float, rate: int, channels: int = 1) -> npt.NDArray[np.flo
         for c in range(channels)
     ]
     return np.asarray(rows, np.float32)
+
+
+def chroma_of(batch: int, tones: int) -> npt.NDArray[np.float32]:
+    """How loud tones are in frames of melodies (batch, 3, tones)."""
+    return np.random.default_rng(7).random((batch, 3, tones), np.float32)

@@ -54,6 +54,13 @@ def result_of(m: Any, row: str, expected: dict[str, Any]) -> Any:
         given = [expected["features"]]
     elif row.startswith("clap"):
         given = [ids, expected["features"], expected["longer"], ids != 1]
+    elif row == "pocket":
+        return m.decode(rl.tensor(expected["latents"], device=m.device))
+    elif row == "melody":
+        heard, seen = table.chroma_of(3, 5), ids != 1
+        states = m.read(*(rl.tensor(a, device=m.device) for a in (ids, seen, heard)))
+        codes = rl.tensor(table.codes_of(3, 4, 5, 32), device=m.device)
+        return m.step(codes, m.remembered(states))
     elif row == "musicgen":
         given = [ids, table.codes_of(3, 4, 5, 32), ids != 1]
     elif row == "encodec-chunks":
@@ -142,6 +149,18 @@ def test_encodec_in_chunks_with_their_loudness() -> None:
     close(m(sound, m.codebooks), expected["out"][..., : sound.shape[-1]])
 
 
+def test_a_code_a_frame_and_sound_by_a_spectrogram() -> None:
+    m, expected = model("wavtokenizer"), golden("wavtokenizer")
+    sound = rl.tensor(table.sound_of(0.533, m.rate))
+    assert m.encode(sound).numpy().tolist() == expected["codes"].tolist()
+    close(m.decode(rl.tensor(expected["codes"].astype(np.int64))), expected["out"])
+    assert m.bandwidths() == {round(8000 / 24 * 5 / 1000, 4): 1}
+    coded = rl.pipeline("audio-to-audio", m)({"samples": sound.numpy()[0], "rate": m.rate})
+    assert coded["audio"].shape == (4264,) and coded["codebooks"] == 1
+    with pytest.raises(rl.FormatError, match="codebook_dim 9 must be hidden_size 12"):
+        model("wavtokenizer", codebook_dim=9)
+
+
 @pytest.mark.parametrize("name", ["dac", "mimi"])
 def test_codes_and_sound(name: str, device: str) -> None:
     m, expected = model(name, device), golden(name)
@@ -150,6 +169,19 @@ def test_codes_and_sound(name: str, device: str) -> None:
     close(m.decode(codes), expected["out"], 1e-4 if device == "cpu" else 1e-3)
     with pytest.raises(ValueError, match=f"codebooks is 99; there are 1 to {m.codebooks}"):
         m.encode(rl.zeros(1, 1, 900, device=device), 99)
+
+
+def test_frames_of_numbers_and_sound() -> None:
+    m, expected = model("pocket"), golden("pocket")
+    sound = rl.tensor(table.sound_of(0.533, m.rate))
+    close(m.encode(sound), expected["latents"])
+    close(m.decode(rl.tensor(expected["latents"])), expected["out"])
+    parts = in_parts(m.encoding(), sound[None], (700, 3, 1500))
+    close(parts, expected["latents"])
+    with pytest.raises(
+        ValueError, match=r"frames are int64 of shape \(1, 6, 4\); they must be num"
+    ):
+        m.decode(rl.zeros(1, 6, 4).long())
 
 
 def in_parts(coding: Any, x: Any, sizes: tuple[int, ...]) -> Any:
@@ -234,6 +266,18 @@ def test_music_of_a_text(device: str) -> None:
     assert (runs[0] == runs[1]).all()
     with pytest.raises(ValueError, match=r"codes are \(1, 3, 2\); they must be \(batch, 4, n\)"):
         m.step(rl.zeros(1, 3, 2, device=device).long(), held)
+
+
+def test_music_of_a_melody_and_a_text() -> None:
+    m, expected, ids = model("melody"), golden("melody"), table.ids_of()
+    mask = rl.tensor(ids != 1)
+    with rl.no_grad():
+        close(result_of(m, "melody", expected), expected["out"])
+    options = {"guidance_scale": 3.0, "do_sample": False, "seed": 0}
+    composed = finished(compose(m, rl.tensor(ids[:2]), mask[:2], 10, options))
+    close(m.sound(rl.tensor(composed)), expected["sound"])
+    with pytest.raises(ValueError, match=r"chroma is \(3, 2, 4\); it must be \(3, frames, 5\)"):
+        m.read(rl.tensor(ids), mask, rl.zeros(3, 2, 4))
 
 
 def test_codes_of_several_rates(device: str, monkeypatch: pytest.MonkeyPatch) -> None:

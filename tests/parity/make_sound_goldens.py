@@ -113,14 +113,27 @@ def _codec(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     return {"codes": codes.to(torch.int16), "out": out.reshape(1, 1, -1)}, None
 
 
+def _latents(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
+    """Frames of numbers of sound of an odd length, and the sound of them."""
+    sound = torch.from_numpy(TABLE.sound_of(0.533, model.config.sampling_rate))[None]
+    latents = model.encode(sound).latents
+    out = model.decode(latents).audio_values
+    return {"latents": latents.transpose(1, 2), "out": out}, None
+
+
 def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
     """Logits of codes that are delayed, and the sound that is composed greedily, with guidance."""
     ids = torch.from_numpy(TABLE.ids_of())
     mask, c = (ids != 1).long(), model.config.decoder
     codes = torch.from_numpy(TABLE.codes_of(len(ids), c.num_codebooks, 5, c.vocab_size))
+    melody = model.config.model_type == "musicgen_melody"
+    heard = torch.from_numpy(TABLE.chroma_of(len(ids), 5))
     out = model(
-        input_ids=ids, attention_mask=mask, decoder_input_ids=codes.reshape(-1, codes.shape[-1])
-    ).logits
+        input_ids=ids,
+        attention_mask=mask,
+        decoder_input_ids=codes.reshape(-1, codes.shape[-1]),
+        **({"input_features": heard} if melody else {}),
+    ).logits[:, -codes.shape[-1] :]
     model.generation_config.pad_token_id = c.pad_token_id
     model.generation_config.decoder_start_token_id = c.pad_token_id
     model.generation_config.bos_token_id = c.pad_token_id
@@ -136,7 +149,10 @@ def _musicgen(model: Any, extractors: Any) -> tuple[dict[str, Any], Any]:
 
 MAKERS = {
     "MusicgenForConditionalGeneration": _musicgen,
+    "MusicgenMelodyForConditionalGeneration": _musicgen,
+    "WavTokenizerModel": _codec,
     "MimiModel": _codec,
+    "PocketTTSAudioTokenizerModel": _latents,
     "DacModel": _codec,
     "EncodecModel": _encodec,
     "ClapModel": _clap,

@@ -53,13 +53,21 @@ class Decoder:
 def build(config: dict[str, Any], names: Collection[str]) -> MusicModel:
     """The model of a checkpoint with these tensor names, on the meta device."""
     c = read_config(Config, config, ARCHITECTURES)
-    inner = read_config(Decoder, _part(config, "decoder", "musicgen_decoder"))
+    inner = read_config(Decoder, part_of(config, "decoder", "musicgen_decoder"))
+    return MusicModel(c, inner, *both_of(config, inner))
+
+
+def both_of(config: dict[str, Any], inner: Any) -> tuple[TextEncoder, EncodecModel]:
+    """The encoder of texts and the codec of config.json, beside a decoder of keys `inner`.
+
+    FormatError for parts that are not supported, or do not fit one another.
+    """
     choose("activation_function", inner.activation_function, tuple(ACTIVATIONS))
     choose("audio_channels", inner.audio_channels, (1, 2))
-    text_config = _part(config, "text_encoder", "t5")
+    text_config = part_of(config, "text_encoder", "t5")
     kind = text_config["model_type"]
     choose("text_encoder.model_type", kind, ("t5",))
-    audio_config = _part(config, "audio_encoder", "encodec")
+    audio_config = part_of(config, "audio_encoder", "encodec")
     choose("audio_encoder.model_type", audio_config["model_type"], ("encodec",))
     t5 = family_of("t5", "config.json: text_encoder.model_type")
     text = t5.build(text_config | {"architectures": ["T5EncoderModel"]}, [])
@@ -78,10 +86,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> MusicModel:
             f"{inner.audio_channels} and the codec's {audio.codebooks} codebooks, or pad_token_id "
             f"{inner.pad_token_id} is no code"
         )
-    return MusicModel(c, inner, text, audio)
+    return text, audio
 
 
-def _part(config: dict[str, Any], key: str, kind: str) -> dict[str, Any]:
+def part_of(config: dict[str, Any], key: str, kind: str) -> dict[str, Any]:
     """The configuration in a key; those of `kind` where it names no model_type."""
     value = config.get(key)
     if not isinstance(value, dict):

@@ -105,7 +105,7 @@ class _Layer(nn.Module):
         return out
 
 
-class _Transformer(nn.Module):
+class FrameTransformer(nn.Module):
     """Layers over frames (batch, width, n)."""
 
     def __init__(self, c: Any, rotary: RotarySpec) -> None:
@@ -177,8 +177,8 @@ class MimiModel(CodecModel):
         self.in_parts = spec.streams
         width, narrow = c.hidden_size, c.vector_quantization_hidden_dimension
         self.encoder, self.decoder = SeaEncoder(spec), SeaDecoder(spec)
-        self.encoder_transformer = _Transformer(c, rotary)
-        self.decoder_transformer = _Transformer(c, rotary)
+        self.encoder_transformer = FrameTransformer(c, rotary)
+        self.decoder_transformer = FrameTransformer(c, rotary)
         if step > 1:
             kernel, groups = 2 * step, c.upsample_groups
             self.downsample = SeaConv(

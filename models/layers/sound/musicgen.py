@@ -48,18 +48,18 @@ class _Attention(nn.Module):
 
 
 class _Layer(nn.Module):
-    """Attention to frames, to the text, and an MLP; each after a norm."""
+    """Attention to frames, to the text where it `reads` one, and an MLP; each after a norm."""
 
-    def __init__(self, c: Any) -> None:
-        width = c.hidden_size
+    def __init__(self, c: Any, reads: bool) -> None:
+        width, self.reads = c.hidden_size, reads
         self.self_attn = _Attention(width, c.num_attention_heads)
-        self.encoder_attn = _Attention(width, c.num_attention_heads)
+        if reads:
+            self.encoder_attn = _Attention(width, c.num_attention_heads)
+            self.encoder_attn_layer_norm = nn.LayerNorm(width)
         self.fc1 = nn.Linear(width, c.ffn_dim, bias=False)
         self.fc2 = nn.Linear(c.ffn_dim, width, bias=False)
         self.act = ACTIVATIONS[c.activation_function]
-        self.self_attn_layer_norm, self.encoder_attn_layer_norm = (
-            nn.LayerNorm(width) for _ in range(2)
-        )
+        self.self_attn_layer_norm = nn.LayerNorm(width)
         self.final_layer_norm = nn.LayerNorm(width)
 
     def forward(
@@ -72,8 +72,9 @@ class _Layer(nn.Module):
             keys, values = cat([held[place][0], keys], 2), cat([held[place][1], values], 2)
         held[place] = keys, values
         x = x + self.self_attn(y, keys, values, masks[0])
-        text = held[f"text:{place}"]
-        x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), *text, masks[1])
+        if self.reads:
+            text = held[f"text:{place}"]
+            x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), *text, masks[1])
         y = self.fc2(self.act(self.fc1(self.final_layer_norm(x))))
         out: Tensor = x + y
         return out
@@ -86,6 +87,8 @@ class MusicModel(Model):
     k steps after its first (Copet et al., 2023).
     """
 
+    reads = True  # whether its layers attend to the text apart from the frames
+
     @nn.layers_on("meta")
     def __init__(self, config: Any, inner: Any, text: TextEncoder, audio: EncodecModel) -> None:
         """inner: config.json's decoder."""
@@ -95,7 +98,7 @@ class MusicModel(Model):
         base = "decoder.model.decoder"
         books = [nn.Embedding(c.vocab_size + 1, c.hidden_size) for _ in range(c.num_codebooks)]
         put(self, f"{base}.embed_tokens", nn.ModuleList(books))
-        layers = [_Layer(c) for _ in range(c.num_hidden_layers)]
+        layers = [_Layer(c, self.reads) for _ in range(c.num_hidden_layers)]
         put(self, f"{base}.layers", nn.ModuleList(layers))
         put(self, f"{base}.layer_norm", nn.LayerNorm(c.hidden_size))
         heads = [nn.Linear(c.hidden_size, c.vocab_size, bias=False) for _ in range(c.num_codebooks)]
@@ -125,6 +128,13 @@ class MusicModel(Model):
         states = self.enc_to_dec_proj(states) if self.projects else states
         return states if mask is None else states * (mask != 0).unsqueeze(-1).to(states.dtype)
 
+    def blank(self, states: Tensor) -> Tensor:
+        """The states (batch, length, width) of no text, which guidance compares those of one with.
+
+        states: those of texts, of the same shape.
+        """
+        return states * 0  # attention makes nothing of them
+
     def remembered(self, states: Tensor) -> Held:
         """What `step` holds before the first codes: the text's keys and values in each layer."""
         layers: Any = self.get_submodule("decoder.model.decoder.layers")
@@ -144,22 +154,31 @@ class MusicModel(Model):
                 f"{self.config.model_type}: codes are {codes.shape}; they must be (batch, "
                 f"{c.num_codebooks}, n)"
             )
-        start, n = (held["0"][0].shape[2] if "0" in held else 0), codes.shape[2]
         tables = list(net.embed_tokens.children())
         x = tables[0](codes[:, 0])
         for i in range(1, c.num_codebooks):
             x = x + tables[i](codes[:, i])
-        x = x + tensor(waves(start, n, c.hidden_size), device=x.device).to(x.dtype)
+        x = net.layer_norm(self.through(x, held, mask))
+        heads = self.get_submodule("decoder.lm_heads").children()
+        return stack([head(x) for head in heads], 1)
+
+    def through(self, x: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
+        """Further inputs x (batch, n, width) through the layers, with their positions.
+
+        held: what came before, to which these are added. mask (batch, length): of the text. It
+        raises nothing of its own.
+        """
+        start, n = (held["0"][0].shape[2] if "0" in held else 0), x.shape[1]
+        x = x + tensor(waves(start, n, x.shape[2]), device=x.device).to(x.dtype)
         before = None
         if n > 1:
             at = ops.arange(start, start + n, device=x.device).unsqueeze(1)
             before = at >= ops.arange(start + n, device=x.device)
         text = None if mask is None else (mask != 0)[:, None, None, :]
-        for i, layer in enumerate(net.layers.children()):
+        layers: Any = self.get_submodule("decoder.model.decoder.layers")
+        for i, layer in enumerate(layers.children()):
             x = layer(x, held, str(i), (before, text))
-        x = net.layer_norm(x)
-        heads = self.get_submodule("decoder.lm_heads").children()
-        return stack([head(x) for head in heads], 1)
+        return x
 
     def forward(self, ids: Tensor, codes: Tensor, attention_mask: Tensor | None = None) -> Tensor:
         """Logits (batch, codebooks, n, codes) of texts' ids (batch, length) and codes so far.
@@ -176,6 +195,56 @@ class MusicModel(Model):
             return self.audio_encoder.decode(codes)
         sides = [self.audio_encoder.decode(codes[:, i :: self.channels]) for i in range(2)]
         return cat(sides, 1)
+
+
+class MelodyModel(MusicModel):
+    """A `MusicModel` whose layers read a melody and the text before the frames.
+
+    chroma: how loud each of 12 tones is in each frame of the melody. Without one the first is.
+    """
+
+    reads = False
+
+    @nn.layers_on("meta")
+    def __init__(self, config: Any, inner: Any, text: TextEncoder, audio: EncodecModel) -> None:
+        super().__init__(config, inner, text, audio)
+        if config.num_chroma != inner.hidden_size:
+            self.audio_enc_to_dec_proj = nn.Linear(config.num_chroma, inner.hidden_size)
+
+    def read(self, ids: Tensor, mask: Tensor | None = None, chroma: Tensor | None = None) -> Tensor:
+        """The states (batch, chroma_length + length, width) of melodies, then of texts' ids.
+
+        `ids` and `mask` are (batch, length). chroma (batch, frames, num_chroma): of the melodies,
+        repeated or cut to chroma_length. ValueError for another shape.
+        """
+        c: Any = self.config
+        states = super().read(ids, mask)
+        if chroma is None:
+            row = np.zeros((len(ids), 1, c.num_chroma), np.float32)
+            row[:, :, 0] = 1
+            chroma = tensor(row, device=states.device)
+        if chroma.ndim != 3 or chroma.shape[::2] != (len(ids), c.num_chroma) or 0 in chroma.shape:
+            raise ValueError(
+                f"musicgen_melody: chroma is {chroma.shape}; it must be ({len(ids)}, frames, "
+                f"{c.num_chroma})"
+            )
+        heard = chroma.to(states.dtype)
+        if c.num_chroma != self.inner.hidden_size:
+            heard = self.audio_enc_to_dec_proj(heard)
+        at = np.arange(c.chroma_length) % heard.shape[1]
+        return cat([heard[:, tensor(at, device=heard.device)], states], 1)
+
+    def blank(self, states: Tensor) -> Tensor:
+        length = self.config.chroma_length
+        return cat([states[:, :length], states[:, length:] * 0], 1)
+
+    def remembered(self, states: Tensor) -> Held:
+        held: Held = {}
+        self.through(states, held)
+        return held
+
+    def step(self, codes: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
+        return super().step(codes, held)
 
 
 def waves(start: int, n: int, width: int) -> npt.NDArray[np.float32]:

@@ -69,15 +69,23 @@ def resynthesis(x: Tensor, size: int, step: int) -> Tensor:
     """
     bins = size // 2 + 1
     loud, phase = x[:, :bins].exp(), x[:, bins:].sin()
-    parts = cat([loud * phase.cos(), loud * phase.sin()], 1)
+    return overlapped(loud, phase, size, step, size // 2)
+
+
+def overlapped(loud: Tensor, phase: Tensor, size: int, step: int, edge: int) -> Tensor:
+    """Samples (batch, (n - 1) * step + size - 2 * edge) of magnitudes and phases (batch, bins, n).
+
+    `size` and `step` are of frames, in samples. edge: the samples that are cut on both sides.
+    """
+    parts, bins = cat([loud * phase.cos(), loud * phase.sin()], 1), size // 2 + 1
     window, units = _window(size), np.eye(bins)
     basis = np.concatenate([np.fft.irfft(units, size), np.fft.irfft(1j * units, size)]) * window
-    kernel = tensor(basis[:, None].astype(np.float32), device=x.device).to(x.dtype)
+    kernel = tensor(basis[:, None].astype(np.float32), device=loud.device).to(loud.dtype)
     sound = conv_transpose1d(parts, kernel, stride=step)[:, 0]
-    n = x.shape[2]
+    n = loud.shape[2]
     total = np.zeros((n - 1) * step + size)
     for i, part in enumerate(window**2):
         total[i : i + (n - 1) * step + 1 : step] += part
-    edge = size // 2
-    scale = tensor((1 / total[edge:-edge]).astype(np.float32), device=x.device).to(x.dtype)
-    return sound[:, edge : sound.shape[1] - edge] * scale
+    scale = 1 / total[edge : len(total) - edge].clip(min=1e-11)
+    factor = tensor(scale.astype(np.float32), device=loud.device).to(loud.dtype)
+    return sound[:, edge : sound.shape[1] - edge] * factor
