@@ -165,7 +165,8 @@ def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     # 0 ** b is constant for b >= 0, although log 0 is -inf.
-    return where((a == 0) & (b.real >= 0), 0.0, g * turned(y * log(where(a == 0, 1.0, a))))
+    constant = (a == 0) & (b.real >= 0)
+    return where(constant, 0.0, g * turned(y * log(where(constant, 1.0, a))))
 
 
 def _same(wgsl: str) -> dict[str, str]:
