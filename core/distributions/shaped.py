@@ -17,7 +17,6 @@ from rushlight.core.nn import functional as nn
 from rushlight.core.ops.unary import tanh
 from rushlight.core.tensor.tensor import Tensor
 
-
 if TYPE_CHECKING:
     from rushlight.core.distributions.distribution import Distribution
 

@@ -109,7 +109,7 @@ def _header(name: str, raw: bytes, size: int) -> _Array:
 
 
 def _texts(raw: bytes, size: int) -> _Texts | None:
-    """What the first bytes of an array's file say if it holds texts, times or objects, else None."""
+    """What the first bytes of an array's file say if it holds texts, times or objects."""
     wide = 2 if raw[6:7] == b"\1" else 4
     begin = 8 + wide + int.from_bytes(raw[8 : 8 + wide], "little")
     text = raw[8 + wide : begin]
