@@ -138,7 +138,8 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * taps, tensor.shape[0] * taps
 
 
-_calculate_fan_in_and_fan_out = fans  # as programs for torch name it
+# As programs for torch name them.
+_calculate_fan_in_and_fan_out, _no_grad_trunc_normal_ = fans, trunc_normal_
 
 
 def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:

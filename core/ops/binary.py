@@ -362,6 +362,11 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
     if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
         return square(a)  # type: ignore[arg-type]
+    if type(b) is int and b < 0 and is_tensor(a) and a.dtype.kind in "iu":  # type: ignore[union-attr]
+        raise RangeError(
+            f"pow: an integer has no integer power of {b}; use a.float() ** {b}, or a number as "
+            f"{float(b)}"
+        )
     return _pow(a, b)
 
 

@@ -23,6 +23,16 @@ Start = Mapping[str, float | Callable[[Tensor], Tensor]]
 _SMALL = 2**20
 
 
+class _Required:
+    """What hand-written optimizers for torch have as the default of an option without one."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
 def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
     """`step`, with an optimizer's hooks around it; of a step within a step once."""
 
@@ -171,6 +181,10 @@ class Optimizer:
                 raise ValueError(f"{name}: a parameter of shape {p.shape} is passed twice")
             taken.add(id(p))
         full = {**self.defaults, **group}
+        if missing := [key for key, option in full.items() if option is required]:
+            raise ValueError(
+                f"{name}: the parameter group has no {missing[0]!r}, which is required"
+            )
         self.check(full)
         self.param_groups.append(full)
 
