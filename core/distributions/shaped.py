@@ -249,7 +249,8 @@ class PositiveDefiniteTransform(Transform):
 
     def _call(self, x: Tensor) -> Tensor:
         lower = x.tril(-1) + f.diag_embed(x.diagonal(0, -2, -1).exp())
-        return lower @ lower.mT
+        product: Tensor = lower @ lower.mT
+        return product
 
     def _inverse(self, y: Tensor) -> Tensor:
         lower = cholesky(y)

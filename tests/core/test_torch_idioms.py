@@ -423,7 +423,7 @@ def test_padding_that_torch_packs_away_is_zeros() -> None:
 def test_hooks_are_called_around_a_step_of_ones_own() -> None:
     calls: list[str] = []
 
-    class Plain(rl.optim.Optimizer):
+    class Plain(rl.optim.Optimizer):  # type: ignore[misc]
         def __init__(self, params: Any, lr: Any = rl.optim.optimizer.required) -> None:
             super().__init__(params, {"lr": lr})
 

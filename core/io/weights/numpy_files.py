@@ -225,14 +225,14 @@ def load_npz(source: Source, device: str = "cpu") -> dict[str, Any]:
     texts: dict[str, tuple[Member, _Texts]] = {}
     for name, member, array in arrays(source, texts=texts):
         values[name] = _tensor(name, *inside(name, member), array).to(device)
-    left_out = [name for name, (_, array) in texts.items() if array.dtype is None]
+    left_out = [name for name, (_, text) in texts.items() if text.dtype is None]
     if left_out and len(left_out) == len(texts) and not values:
         list(arrays(source))  # raises, and says why
     if left_out:
         _LOG.warning("%s: left out, as objects and records: %.200r", source.name, left_out)
-    for name, (member, array) in texts.items():
-        if array.dtype is not None:
-            values[name] = array.read(*inside(name, member))
+    for name, (member, text) in texts.items():
+        if text.dtype is not None:
+            values[name] = text.read(*inside(name, member))
     return values
 
 

@@ -157,8 +157,9 @@ def test_texts_and_times_beside_numbers_are_numpys_own(tmp_path: Path) -> None:
         "none": np.array([], "U3"),
     }
     objects = {"o": np.array([1, "a"], object), "r": np.array([(1, 2.0)], "i4,f8")}
-    for save in (np.savez, np.savez_compressed):
-        file: Any = tmp_path / "labelled.npz"
+    saves: tuple[Any, ...] = (np.savez, np.savez_compressed)
+    for save in saves:
+        file = tmp_path / "labelled.npz"
         save(file, x=np.arange(3), **others, **objects)
         values = rl.load(file)
         assert set(values) == {"x", *others} and values["x"].tolist() == [0, 1, 2]
