@@ -183,9 +183,10 @@ def load_npy(source: Source, device: str = "cpu") -> Any:
 def arrays(
     source: Source, lazily: bool = False, texts: dict[str, tuple[Member, _Texts]] | None = None
 ) -> Iterator[tuple[str, Member, _Array]]:
-    """Name, member and header of each array. lazily: members stand as `read_zip` gives them.
+    """Name, member and header of each array of `source`.
 
-    texts: takes what holds no numbers, which is an error without it.
+    lazily: members stand as `read_zip` gives them. texts: takes what holds no numbers, which
+    raises FormatError without it, as a damaged header does.
     """
     members = {n: m for n, m in read_zip(source).items() if n.endswith(".npy")}
     if not members:
