@@ -18,11 +18,14 @@ from rushlight.core.functional.linalg.products import (
 from rushlight.core.functional.linalg.solving import (
     det, inv, inv_ex, lstsq, lu_solve, matrix_rank, pinv, slogdet, solve, solve_ex, solve_triangular
 )
+from rushlight.core.ops.matmul import (
+    matmul
+)
 
 __all__ = [
     "cholesky", "cholesky_ex", "cond", "cross", "det", "diagonal", "eig", "eigh", "eigvals",
     "eigvalsh", "householder_product", "inv", "inv_ex", "ldl_factor", "ldl_factor_ex", "ldl_solve",
-    "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matrix_exp", "matrix_norm",
+    "lstsq", "lu", "lu_factor", "lu_factor_ex", "lu_solve", "matmul", "matrix_exp", "matrix_norm",
     "matrix_power", "matrix_rank", "multi_dot", "norm", "pinv", "qr", "slogdet", "solve",
     "solve_ex", "solve_triangular", "svd", "svdvals", "tensorinv", "tensorsolve", "vander",
     "vecdot", "vector_norm"

@@ -65,9 +65,9 @@ def load(
     id of diffusers, with model_index.json, is a pipeline that draws.
     dtype: floating weights are converted to it; default: as stored. Of ONNX files it chooses the
     file: fp32, fp16, q8, int8, uint8, q4, bnb4 or q4f16, or a dict of one for each graph. adapter:
-    what `rl.adapters.load_adapter` puts on the model; of MMS's folder also a language, such as fra.
-    mmproj: llama.cpp's file of the tower with
-    which a GGUF file sees. progress(done, total): bytes of a download.
+    what `rl.adapters.load_adapter` puts on the model; of MMS's folder or hub id also a language,
+    such as fra. mmproj: llama.cpp's file of the tower with which a GGUF file sees.
+    progress(done, total): bytes of a download.
     Weights that are not converted are views of the memory-mapped file. Raises LoadError if names or
     shapes do not fit, FormatError for a damaged file, FetchError for a failed download.
 
@@ -83,7 +83,7 @@ def load(
     from rushlight.core.io.weights.source import is_address
     from rushlight.models.hub.names import resolve
 
-    places = _asked(device, device_map, max_memory)
+    places, asked_for = _asked(device, device_map, max_memory), str(path_or_name)
     if (drawing := _drawing(path_or_name, device, dtype)) is not None:
         _refuse(places, path_or_name, "a pipeline of diffusers")
         return drawing
@@ -109,9 +109,10 @@ def load(
         raise LoadError(f"{path_or_name}: mmproj is for a GGUF file; this is one of ONNX")
     if adapter is not None:
         from rushlight.models.adapters.files import load_adapter
-        from rushlight.models.layers.speech.languages import file_of_language
+        from rushlight.models.layers.speech.languages import fetched_language, file_of_language
 
         of_language = file_of_language(Path(path_or_name), str(adapter))
+        of_language = of_language or fetched_language(model, asked_for, str(adapter), progress)
         load_adapter(model, of_language or adapter, progress=progress)
     return model
 

@@ -198,7 +198,8 @@ class Device(metaclass=_ByName):
         _made_on.set(_made_on.get()[:-1])
 
     def __repr__(self) -> str:
-        return f"device({str(self)!r})"
+        number = f", index={self.index}" if self.index else ""
+        return f"device(type={self.type!r}{number})"
 
     def __str__(self) -> str:
         return f"{self.type}:{self.index}" if self.index else self.type

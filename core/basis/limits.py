@@ -37,7 +37,9 @@ class finfo:  # noqa: N801
         self.min, self.smallest_normal = -self.max, self.tiny
 
     def __repr__(self) -> str:
-        return f"finfo(min={self.min}, max={self.max}, eps={self.eps}, dtype={self.dtype})"
+        names = ("resolution", "min", "max", "eps", "smallest_normal", "tiny")
+        values = ", ".join(f"{name}={getattr(self, name):g}" for name in names)
+        return f"finfo({values}, dtype={self.dtype})"
 
 
 class iinfo:  # noqa: N801

@@ -8,6 +8,14 @@ from typing import Any
 
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.distributions import constraints
+from rushlight.core.distributions.shaped import (
+    CatTransform,
+    CorrCholeskyTransform,
+    CumulativeDistributionTransform,
+    PositiveDefiniteTransform,
+    ReshapeTransform,
+    StackTransform,
+)
 from rushlight.core.distributions.transform import (
     ComposeTransform,
     IndependentTransform,
@@ -21,10 +29,12 @@ from rushlight.core.ops.unary import sigmoid, tanh
 from rushlight.core.tensor.tensor import Tensor
 
 __all__ = [
-    "AbsTransform", "AffineTransform", "ComposeTransform", "ExpTransform", "IndependentTransform",
-    "LowerCholeskyTransform", "PowerTransform", "SigmoidTransform", "SoftmaxTransform",
-    "SoftplusTransform", "StickBreakingTransform", "TanhTransform", "Transform",
-    "identity_transform",
+    "AbsTransform", "AffineTransform", "CatTransform", "ComposeTransform",
+    "CorrCholeskyTransform", "CumulativeDistributionTransform", "ExpTransform",
+    "IndependentTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform",
+    "PowerTransform", "ReshapeTransform", "SigmoidTransform", "SoftmaxTransform",
+    "SoftplusTransform", "StackTransform", "StickBreakingTransform", "TanhTransform",
+    "Transform", "identity_transform",
 ]  # fmt: skip
 
 

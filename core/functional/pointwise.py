@@ -177,7 +177,8 @@ def atan2(x: TensorLike, other: TensorLike) -> Tensor:
     flat = where(signbit(x_), base + half, base)
     zero = where(signbit(x_), half + 0 * base, ratio * 0 + y)
     angle = where(steep, half / 2 - base, flat)
-    return where(both, zero, angle).to(y.dtype)
+    # At the origin there is no direction: both gradients are 0, as in torch.
+    return where(both, zero.detach(), angle).to(y.dtype)
 
 
 @public
@@ -203,10 +204,13 @@ def copysign(x: TensorLike, other: TensorLike) -> Tensor:
 def hypot(x: TensorLike, other: TensorLike) -> Tensor:
     """sqrt(x^2 + other^2) without overflow."""
     a, b = (abs(floating("hypot", v)) for v in operands("hypot", x, other))
+    infinite = isinf(a) | isinf(b)
+    if needs_gradient(a, b):  # no gradient of inf / inf
+        a, b = a.masked_fill(infinite, 1.0), b.masked_fill(infinite, 1.0)
     most, least = maximum(a, b), minimum(a, b)
     scale = where((most == 0) | isinf(most), 1.0, most.detach())
     length = scale * ((most / scale).square() + (least / scale).square()).sqrt()
-    return where(isinf(a) | isinf(b), math.inf, length).to(a.dtype)
+    return where(infinite, math.inf, length).to(a.dtype)
 
 
 @public
@@ -285,6 +289,8 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
     x = floating("logit", x)
     if eps is not None:  # the lower bound is asked first, also where they cross
         x = where(x < eps, eps, where(x > 1 - eps, 1 - eps, x))
+    elif not x.dtype.is_complex and needs_gradient(x):  # nan, and its gradient too, outside of it
+        x = x * where((x < 0) | (x > 1), math.nan, 1.0).to(x.dtype)
     return log(x / (1 - x))
 
 

@@ -15,7 +15,7 @@ from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.binary import maximum, minimum, where
 from rushlight.core.ops.common import TensorLike, floating, is_tensor
 from rushlight.core.ops.creation import arange, full, zeros
-from rushlight.core.ops.declare import method, network, public
+from rushlight.core.ops.declare import method, network, public, special
 from rushlight.core.ops.join import CAT, cat
 from rushlight.core.ops.reduce import (
     AMAX,
@@ -33,6 +33,7 @@ from rushlight.core.ops.reduce import (
     widened,
 )
 from rushlight.core.ops.unary import abs, exp, isfinite, isnan, log, sqrt, square, turned
+from rushlight.core.tensor.autograd import needs_gradient
 
 if TYPE_CHECKING:
     from rushlight.core.tensor.tensor import Tensor
@@ -139,6 +140,14 @@ def _median(x: Tensor, dim: int, keepdim: bool, skip: bool) -> ValuesIndices:
     return values_at(ordered, d, place, keepdim)
 
 
+def _shared(x: Tensor, value: Tensor) -> Tensor:
+    """A value of x, whose gradient all elements that are equal to it share, as in torch."""
+    if not needs_gradient(x):
+        return value
+    value = value.detach()
+    return amax(x.masked_fill((x != value) & ~(isnan(x) & isnan(value)), -math.inf))
+
+
 @public
 @method()
 def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
@@ -148,7 +157,7 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     there is not.
     """
     return (
-        _median(x.reshape(-1), 0, False, False).values
+        _shared(x, _median(x.reshape(-1), 0, False, False).values)
         if dim is None
         else _median(x, dim, keepdim, False)
     )
@@ -162,7 +171,7 @@ def nanmedian(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Any:
     `x`, `dim` and `keepdim` as there. Raises IndexError for a dim that there is not.
     """
     return (
-        _median(x.reshape(-1), 0, False, True).values
+        _shared(x, _median(x.reshape(-1), 0, False, True).values)
         if dim is None
         else _median(x, dim, keepdim, True)
     )
@@ -182,10 +191,10 @@ def mode(x: Tensor, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
     ordered = sort(x, d)
     v = ordered.values.detach()
     equal = v.unsqueeze(d + 1) == v.unsqueeze(d)
-    place = equal.sum(d + 1).argmax(d, True)
-    # The last of the equal ones, as torch's cpu gives it.
-    count = equal.sum(d + 1).gather(d, place)
-    place = place + count - 1
+    often = equal.sum(d + 1)
+    place = often.argmax(d, True)
+    # The last of the equal ones, as torch's cpu gives it; a nan equals nothing, not even itself.
+    place = place + (often.gather(d, place) - 1).clamp(min=0)
     return values_at(ordered, d, place, keepdim)
 
 
@@ -566,6 +575,7 @@ def prod(
 
 
 @public
+@special("logsumexp")
 @method()
 @casts(accelerator="float32")
 def logsumexp(x: Tensor, dim: Dims, keepdim: bool = False) -> Tensor:

@@ -54,4 +54,6 @@ def placed(loaded: Any, place: Place) -> Any:
     """The tensors of a file without names of devices, a dict of them or one, each in its place."""
     if isinstance(loaded, Tensor):
         return loaded.to(place(loaded, "cpu"))
+    if not isinstance(loaded, dict):  # NumPy's texts and times
+        return loaded
     return {name: placed(item, place) for name, item in loaded.items()}

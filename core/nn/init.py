@@ -138,6 +138,16 @@ def fans(tensor: Tensor) -> tuple[int, int]:
     return tensor.shape[1] * taps, tensor.shape[0] * taps
 
 
+# As programs for torch name them.
+_calculate_fan_in_and_fan_out, _no_grad_trunc_normal_ = fans, trunc_normal_
+
+
+def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
+    if mode not in ("fan_in", "fan_out"):
+        raise ValueError(f'init: mode is {mode!r}; it must be "fan_in" or "fan_out"')
+    return fans(tensor)[mode == "fan_out"]
+
+
 def xavier_uniform_(
     tensor: Tensor, gain: float = 1.0, generator: Generator | None = None
 ) -> Tensor:

@@ -165,7 +165,8 @@ def _pow_base(c: Context, g: Tensor, a: Tensor, b: Tensor) -> Tensor:
 
 def _pow_exponent(c: Context, g: Tensor, a: Tensor, b: Tensor, y: Tensor) -> Tensor:
     # 0 ** b is constant for b >= 0, although log 0 is -inf.
-    return where((a == 0) & (b.real >= 0), 0.0, g * turned(y * log(where(a == 0, 1.0, a))))
+    constant = (a == 0) & (b.real >= 0)
+    return where(constant, 0.0, g * turned(y * log(where(constant, 1.0, a))))
 
 
 def _same(wgsl: str) -> dict[str, str]:
@@ -361,6 +362,11 @@ def pow(a: TensorLike, b: TensorLike) -> Tensor:
     """a ** b. Elementwise on the promoted dtype, broadcast to one shape."""
     if isinstance(b, (int, float)) and b == 2 and is_tensor(a) and a.dtype.kind in "fc":  # type: ignore[union-attr]
         return square(a)  # type: ignore[arg-type]
+    if type(b) is int and b < 0 and is_tensor(a) and a.dtype.kind in "iu":  # type: ignore[union-attr]
+        raise RangeError(
+            f"pow: an integer has no integer power of {b}; use a.float() ** {b}, or a number as "
+            f"{float(b)}"
+        )
     return _pow(a, b)
 
 

@@ -9,7 +9,7 @@ from rushlight.core.basis.errors import ShapeError, TypeMismatch
 from rushlight.core.basis.layout import broadcast_shapes
 from rushlight.core.ops.autocast import casts
 from rushlight.core.ops.common import beside, check_tensors
-from rushlight.core.ops.declare import method, network, public
+from rushlight.core.ops.declare import linalg, method, network, public
 from rushlight.core.ops.movement import owned
 from rushlight.core.ops.unary import turned
 from rushlight.core.tensor.op import Context, Meta, Op, rule
@@ -36,6 +36,7 @@ MATMUL = Op(
 
 
 @public
+@linalg("matmul")
 @method("matmul", "__matmul__")
 @casts("low")
 def matmul(a: Tensor, b: Tensor) -> Tensor:

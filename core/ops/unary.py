@@ -399,8 +399,9 @@ sigmoid = unary(
 
 
 def _relu_grad(c: Context, g: Tensor, y: Tensor) -> Tensor:
-    # With create_graph the second gradient of the input is zeros, as in torch, and not none.
-    return g * (sign(y) if is_grad_enabled() else (y > 0).to(g.dtype))
+    # With create_graph the second gradient of the input is zeros, as in torch, and not none. A nan
+    # lets the gradient through, as in torch: y is 0, positive or nan.
+    return g * (sign(y.masked_fill(y != y, 1.0)) if is_grad_enabled() else (y != 0).to(g.dtype))
 
 
 relu = unary(

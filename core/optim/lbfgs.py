@@ -87,13 +87,8 @@ class LBFGS(Optimizer):
         state = self.state[self._params[0]]
         state.setdefault("func_evals", 0)
         state.setdefault("n_iter", 0)
-        for hook in list(self._hooks["step_pre"].values()):
-            hook(self, (closure,), {})
         with autograd.no_grad():
-            first = self._iterate(closure, group, state)
-        for hook in list(self._hooks["step_post"].values()):
-            hook(self, (closure,), {})
-        return first
+            return self._iterate(closure, group, state)
 
     def _iterate(self, closure: Callable[[], Any], group: Any, state: dict[str, Any]) -> Any:
         first, grad = self._evaluate(closure)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import warnings
 import weakref
 from collections import defaultdict
@@ -20,6 +21,41 @@ Params = Iterable[Tensor] | Iterable[Mapping[str, Any]] | Iterable[tuple[str, Te
 Start = Mapping[str, float | Callable[[Tensor], Tensor]]
 # Of larger parameters the kernels take longer than Python; captured they would hold scratch memory.
 _SMALL = 2**20
+
+
+class _Required:
+    """What hand-written optimizers for torch have as the default of an option without one."""
+
+    def __repr__(self) -> str:
+        return "<required parameter>"
+
+
+required = _Required()
+
+
+def _with_hooks(step: Callable[..., Any]) -> Callable[..., Any]:
+    """`step`, with an optimizer's hooks around it; of a step within a step once."""
+
+    @functools.wraps(step)
+    def hooked(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        hooks = self.__dict__.get("_hooks")
+        if not hooks or not (hooks.get("step_pre") or hooks.get("step_post")):
+            return step(self, *args, **kwargs)
+        before, after = hooks["step_pre"], hooks["step_post"]
+        hooks["step_pre"], hooks["step_post"] = {}, {}
+        try:
+            for hook in list(before.values()):
+                changed = hook(self, args, kwargs)
+                if changed is not None:
+                    args, kwargs = changed
+            result = step(self, *args, **kwargs)
+            for hook in list(after.values()):
+                hook(self, args, kwargs)
+        finally:
+            hooks["step_pre"], hooks["step_post"] = before, after
+        return result
+
+    return hooked
 
 
 class Optimizer:
@@ -63,6 +99,11 @@ class Optimizer:
 
         self._replay = capture.replayed(run)
         self._hooks: dict[str, dict[int, Callable[..., Any]]] = defaultdict(dict)
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        super().__init_subclass__(**kwargs)
+        if "step" in cls.__dict__:  # a step of its own has the hooks too
+            cls.step = _with_hooks(cls.__dict__["step"])  # type: ignore[method-assign]
 
     def __getstate__(self) -> dict[str, Any]:
         derived = ("_groups", "_state", "_replay", "_hooks")
@@ -140,6 +181,10 @@ class Optimizer:
                 raise ValueError(f"{name}: a parameter of shape {p.shape} is passed twice")
             taken.add(id(p))
         full = {**self.defaults, **group}
+        if missing := [key for key, option in full.items() if option is required]:
+            raise ValueError(
+                f"{name}: the parameter group has no {missing[0]!r}, which is required"
+            )
         self.check(full)
         self.param_groups.append(full)
 
@@ -167,17 +212,13 @@ class Optimizer:
         """
         raise NotImplementedError(f"{type(self).__name__} has no update method")
 
+    @_with_hooks
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Update every parameter that has a gradient; returns the result of `closure`.
 
         closure: computes the loss and calls backward; called once, with gradients recorded.
         """
-        for hook in list(self._hooks["step_pre"].values()):
-            hook(self, (), {})
-        loss = self._move(closure)
-        for hook in list(self._hooks["step_post"].values()):
-            hook(self, (), {})
-        return loss
+        return self._move(closure)
 
     def _move(self, closure: Callable[[], Any] | None) -> Any:
         loss = None

@@ -23,6 +23,15 @@ from rushlight.core.tensor.tensor import Tensor
 REFUSED = "a sparse tensor has no memory of all elements; call to_dense(), or coalesce().values()"
 
 
+class CoordinateLayout(Layout):
+    """The layout that a sparse tensor would have if it were dense; equal to `rl.sparse_coo`."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return "torch.sparse_coo"
+
+
 class SparseTensor(Tensor):
     """A tensor that is zero but at some indices (sparse dims, n), which have values (n, ...).
 
@@ -51,7 +60,7 @@ class SparseTensor(Tensor):
     @property
     def layout(self) -> Layout:  # type: ignore[override]
         """That of the dense tensor."""
-        return Layout.contiguous(self._size)
+        return CoordinateLayout(*Layout.contiguous(self._size))
 
     @property
     def dtype(self) -> DType:  # type: ignore[override]

@@ -69,7 +69,7 @@ def _formatter(values: Array) -> Callable[[Any], str]:
 
         def both(v: complex) -> str:
             imaginary = f"{imag(v.imag).lstrip()}j"
-            return real(v.real) + imaginary if v.imag < 0 else f"{real(v.real)}+{imaginary}"
+            return f"{real(v.real)}{'' if imaginary.startswith('-') else '+'}{imaginary}"
 
         return both
     if values.dtype == np.bool_ or values.dtype.kind in "iu":
@@ -132,11 +132,19 @@ def format_tensor(values: Array | None, shape: tuple[int, ...], notes: list[str]
     It raises nothing.
     """
     if values is None:
-        return f"tensor({', '.join(['...', f'size={shape}', *notes])})"
+        first = notes[:1] if notes[:1] == ["device='meta'"] else []
+        return f"tensor({', '.join(['...', *first, f'size={shape}', *notes[len(first) :]])})"
     if values.size == 0:
         body = "[]" if len(shape) == 1 else f"[], size={shape}"
     else:
         short = values.size > _options["threshold"]
         formatted = _formatter(_summary(values) if short else values)
         body = _rows(values, formatted, len("tensor("), short)
-    return f"tensor({', '.join([body, *notes])})"
+    text = f"tensor({body}"
+    width = len(text) - text.rfind("\n") + 1
+    for note in notes:  # on a line of its own where it does not fit, as torch has it
+        if width + len(note) + 2 > _options["linewidth"]:
+            text, width = f"{text},\n{' ' * len('tensor(')}{note}", len("tensor(") + len(note)
+        else:
+            text, width = f"{text}, {note}", width + len(note) + 2
+    return f"{text})"

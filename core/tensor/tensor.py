@@ -212,14 +212,20 @@ class Tensor(History):
             raise TypeError("a 0-d tensor cannot be iterated over")
         return iter(self.unbind(0))
 
+    def __reversed__(self) -> Tensor:
+        """The tensor with every dim turned round, as torch has it; `reversed(x)` gives it."""
+        return self.flip(*range(self.ndim)) if self.ndim else self
+
     def __repr__(self) -> str:
         notes = []
+        if self.device.type == "meta":
+            notes.append("device='meta'")
         # An empty tensor shows no number, so its dtype is named.
         if self.dtype is not get_default_dtype() and not (
             self.dtype in (int64, bool_, complex64) and self.numel()
         ):
             notes.append(f"dtype={self.dtype!r}")
-        if self.device is not HOST:
+        if self.device is not HOST and not notes[:1] == ["device='meta'"]:
             notes.append(f"device='{self.device}'")
         if self.node is not None:
             notes.append(f"grad_fn=<{self.node.name()}>")

@@ -194,6 +194,23 @@ def resolve(
     raise _unknown(text)
 
 
+def resolve_file(
+    name: str | os.PathLike[str], files: Sequence[str], *, progress: Progress | None = None
+) -> Path | None:
+    """The first of some files that the repository of a hub id has; None for others and other names.
+
+    `name` is as for `resolve`, `files` are paths in the repository; `progress(done, total)` counts
+    the bytes of a download. Raises FetchError and HashError as `resolve` does.
+    """
+    text = os.fspath(name)
+    if _existing(text) is not None or text in MODELS or not HUB_ID.fullmatch(text):
+        return None
+    from rushlight.core.io.hub.hf import fetch_file
+
+    repository, _, revision = text.partition("@")
+    return fetch_file(repository, files, revision or None, progress)
+
+
 def _existing(text: str) -> Path | None:
     """The file or folder of a path; None if there is none."""
     try:

@@ -418,3 +418,102 @@ def test_padding_that_torch_packs_away_is_zeros() -> None:
         assert net(x, rl.zeros(3, 3), hidden.float() * -1e9)[0, 2].std() > 0.1
         assert kept(x, src_key_padding_mask=hidden)[0, 2].std() > 0.1
     assert net(x, src_key_padding_mask=hidden)[0, 2].std() > 0.1  # with gradients
+
+
+def test_hooks_are_called_around_a_step_of_ones_own() -> None:
+    calls: list[str] = []
+
+    class Plain(rl.optim.Optimizer):  # type: ignore[misc]
+        def __init__(self, params: Any, lr: Any = rl.optim.optimizer.required) -> None:
+            super().__init__(params, {"lr": lr})
+
+        @rl.no_grad()
+        def step(self, closure: Any = None) -> None:
+            calls.append("step")
+            for group in self.param_groups:
+                for p in group["params"]:
+                    p.add_(p.grad, alpha=-group["lr"])
+
+    class Twice(Plain):
+        def step(self, closure: Any = None) -> None:
+            super().step(closure)
+            super().step(closure)
+
+    w = nn.Parameter(rl.ones(2))
+    w.grad = rl.ones(2)
+    with pytest.raises(ValueError, match="has no 'lr'"):
+        Plain([w])
+    for kind, steps in ((Plain, 1), (Twice, 2), (rl.optim.SGD, 0), (rl.optim.LBFGS, 0)):
+        optimizer = kind([w], lr=0.1)
+        optimizer.register_step_pre_hook(lambda o, args, kwargs: calls.append("before"))
+        optimizer.register_step_post_hook(lambda o, args, kwargs: calls.append("after"))
+        calls.clear()
+        optimizer.step(lambda: (w * w).sum()) if kind is rl.optim.LBFGS else optimizer.step()
+        assert calls == ["before", *["step"] * steps, "after"], kind
+
+
+def test_private_names_that_programs_import() -> None:
+    import importlib
+
+    init = rl.nn.init
+    assert init._calculate_fan_in_and_fan_out(rl.zeros(2, 3, 4)) == (12, 8)
+    assert init._calculate_correct_fan(rl.zeros(2, 3), "fan_out") == 2
+    init._no_grad_trunc_normal_(rl.zeros(4), 0.0, 1.0, -2.0, 2.0)
+    module = importlib.import_module("rushlight.nn.modules.transformer")
+    assert len(module._get_clones(nn.Linear(1, 1), 2)) == 2
+    assert module._get_activation_fn("gelu")(rl.zeros(1)).item() == 0
+    linear = importlib.import_module("rushlight.nn.modules.linear")
+    assert linear.NonDynamicallyQuantizableLinear is nn.Linear
+    assert rl.special.logsumexp(rl.zeros(2), 0) == rl.tensor(2.0).log()
+    assert rl.linalg.matmul(rl.eye(2), rl.ones(2)).tolist() == [1, 1]
+
+
+def test_what_is_printed() -> None:
+    assert repr(rl.device("cpu")) == "device(type='cpu')"
+    assert repr(rl.ones(2, device="meta", dtype=rl.float16)).startswith(
+        "tensor(..., device='meta', size=(2,), dtype="
+    )
+    assert repr(rl.tensor([1.5 - 2j, complex(1, -0.0)])) == "tensor([1.5000-2.j, 1.0000-0.j])"
+    x = rl.zeros(1, 9).requires_grad_() * 1
+    line = "tensor([[0., 0., 0., 0., 0., 0., 0., 0., 0.]], grad_fn=<MulBackward0>)"
+    assert repr(x) == line
+    x = rl.zeros(1, 13).requires_grad_() * 1  # torch: the note does not fit the line
+    assert repr(x).endswith("0.]],\n       grad_fn=<MulBackward0>)")
+    limits = "resolution=1e-06, min=-3.40282e+38, max=3.40282e+38, eps=1.19209e-07"
+    assert repr(rl.finfo(rl.float32)).startswith(f"finfo({limits}, smallest_normal=1.17549e-38")
+
+
+def test_values_of_other_kinds() -> None:
+    assert reversed(rl.arange(3)).tolist() == [2, 1, 0]
+    assert reversed(rl.arange(4).view(2, 2)).tolist() == [[3, 2], [1, 0]]
+    with pytest.raises(RuntimeError, match="no integer power of -1"):
+        rl.arange(3) ** -1
+    graph = rl.eye(2).to_sparse()
+    assert graph.layout == rl.sparse_coo and graph.layout != rl.strided
+    assert repr(graph.layout) == "torch.sparse_coo" and rl.eye(2).layout == rl.strided
+
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("call", "values", "expected"),
+    [
+        (F.relu, [NAN, 1.0, -1.0, INF, 0.0], [1, 1, 0, 1, 0]),
+        (lambda x: F.prelu(x, rl.tensor([NAN])), [1.0, INF], [1, 1]),
+        (lambda x: F.huber_loss(x, rl.zeros(3), "none"), [NAN, INF, 0.5], [NAN, 1, 0.5]),
+        (lambda x: F.smooth_l1_loss(x, rl.zeros(2), reduction="none"), [NAN, -INF], [NAN, -1]),
+        (lambda x: rl.tensor(0.0) ** x, [-1.0, 0.0, 2.0], [-INF, 0, 0]),
+        (lambda x: rl.atan2(x, x), [0.0, 1.0], [0, 0]),
+        (lambda x: rl.hypot(x, rl.tensor(INF)), [0.0, 2.0], [0, 0]),
+        (lambda x: x.logit(), [0.5, -1.0, 2.0], [4, NAN, NAN]),
+        (lambda x: x.median(), [2.0, 2.0, 1.0, 5.0], [0.5, 0.5, 0, 0]),
+        (lambda x: x.nanmedian(), [2.0, NAN, 2.0], [0.5, 0, 0.5]),
+        (lambda x: x.mode()[0], [NAN, NAN], None),
+    ],
+)
+def test_gradients_at_nan_and_infinity(call: Any, values: Any, expected: Any) -> None:
+    x = rl.tensor(values, requires_grad=True)
+    y = call(x)
+    y.sum().backward()
+    assert expected is None or x.grad.tolist() == pytest.approx(expected, nan_ok=True)

@@ -279,7 +279,7 @@ def fake() -> Iterator[Hub]:
 
 # huggingface_hub reads its environment when it is imported, so every case is a process of its own.
 SCRIPT = """
-import json, sys
+import json, os, sys
 from rushlight.models.hub import names as hub
 from rushlight.core.io.hub.fetch import FetchError
 from rushlight.models.onnx.loading import selected
@@ -289,7 +289,10 @@ seen = []
 try:
     folder = hub.resolve(sys.argv[1], progress=lambda *a: seen.append(a), **graphs)
     files = sorted(p.relative_to(folder).as_posix() for p in folder.rglob("*") if p.is_file())
-    print(json.dumps({"folder": str(folder), "files": files, "seen": seen}))
+    asked_for = os.environ.get("BESIDE", "").split()
+    beside = [hub.resolve_file(sys.argv[1], [name]) for name in asked_for]
+    texts = [p if p is None else p.read_text() for p in beside]
+    print(json.dumps({"folder": str(folder), "files": files, "seen": seen, "beside": texts}))
 except FetchError as error:
     kind = type(error).__name__
     print(json.dumps({"kind": kind, "error": str(error), "status": error.status}))
@@ -336,6 +339,18 @@ def test_a_repository_is_fetched_once_with_progress(fake: Hub, tmp_path: Path) -
     assert len(gets) == len(WANTED)
     assert _resolve(fake, tmp_path)["folder"] == found["folder"]
     assert len([1 for m, p, _ in fake.asked if m == "GET" and "/resolve/" in p]) == len(WANTED)
+
+
+def test_layers_of_a_language_are_fetched_alone(fake: Hub, tmp_path: Path) -> None:
+    fake.files = {
+        **FILES,
+        "adapter.fra.safetensors": b"French",
+        "adapter.deu.safetensors": b"German",
+    }
+    names = "adapter.fra.safetensors adapter.eng.safetensors"
+    fetched = _resolve(fake, tmp_path, BESIDE=names)
+    assert fetched["files"] == WANTED and fetched["beside"] == ["French", None]
+    assert not [path for _, path, _ in fake.asked if path.endswith("adapter.deu.safetensors")]
 
 
 def test_files_of_pytorch_where_safetensors_are_missing(fake: Hub, tmp_path: Path) -> None:

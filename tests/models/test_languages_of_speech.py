@@ -11,6 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.io.weights.safetensors import save_safetensors
+from rushlight.models.hub import names
 
 CONFIG = {
     "model_type": "wav2vec2", "architectures": ["Wav2Vec2ForCTC"], "vocab_size": 4,
@@ -27,8 +28,8 @@ VOCAB = {
 
 def tensors_of(vocab: int, seed: int) -> dict[str, Any]:
     """A checkpoint whose shared parts are the same for every seed."""
-    names = ["adapter_layer."] * 9
-    m = rl.models.families.family_of("wav2vec2", "").build(CONFIG | {"vocab_size": vocab}, names)
+    layers = ["adapter_layer."] * 9
+    m = rl.models.families.family_of("wav2vec2", "").build(CONFIG | {"vocab_size": vocab}, layers)
     shared, own = np.random.default_rng(0), np.random.default_rng(seed)
     return {
         name: rl.tensor(
@@ -77,6 +78,26 @@ def test_a_language_takes_its_layers_head_and_letters(tmp_path: Path) -> None:
     again = rl.models.load(tmp_path / "saved")
     np.testing.assert_array_equal(logits(again), logits(m))
     assert again.letters == m.letters
+
+
+@pytest.mark.native
+def test_a_language_of_a_hub_id_is_fetched(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder(tmp_path)
+    (tmp_path / "adapter.fra.safetensors").rename(tmp_path.parent / "adapter.fra.safetensors")
+    asked: list[Any] = []
+
+    def resolve_file(name: str, files: list[str], **options: Any) -> Path:
+        asked.append((name, files))
+        return tmp_path.parent / files[0]
+
+    resolve = names.resolve
+    monkeypatch.setattr(
+        names, "resolve", lambda n, **o: tmp_path if str(n) == "who/mms" else resolve(n, **o)
+    )
+    monkeypatch.setattr(names, "resolve_file", resolve_file)
+    m = rl.models.load("who/mms", adapter="fra")
+    assert m.letters.texts == ("", " ", "a", "\u00e9", "\u00e7")
+    assert asked == [("who/mms", ["adapter.fra.safetensors", "adapter.fra.bin"])]
 
 
 @pytest.mark.native

@@ -75,7 +75,9 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
         weight = weight.reshape(*[-1 if d == 1 else 1 for d in range(input.ndim)])
     elif weight.numel() == 1:
         weight = weight.reshape()
-    return where(input > 0, input, input * weight)
+    # Of positive numbers no gradient is multiplied by the weight, which may be nan or infinite.
+    above = input > 0
+    return where(above, input, input.masked_fill(above, 0.0) * weight)
 
 
 @network

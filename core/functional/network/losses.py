@@ -48,7 +48,7 @@ def smooth_l1_loss(
     d = abs(input - target)
     if beta == 0:
         return reduced("smooth_l1_loss", d, reduction)
-    near = d < beta
+    near = (d < beta) | (d != d)
     # The square is of near ones only: the gradient of an infinite difference is not nan.
     small = where(near, d, 0.0)
     loss = where(near, small.square() / (2 * beta), d - beta / 2)
@@ -75,7 +75,7 @@ def huber_loss(
     if delta <= 0:
         raise ValueError(f"huber_loss: delta is {delta}; it must be positive")
     d = abs(input - target)
-    near = d <= delta
+    near = (d <= delta) | (d != d)
     small = where(near, d, 0.0)
     loss = where(near, small.square() / 2, delta * (d - delta / 2))
     return reduced("huber_loss", loss if weight is None else loss * weight, reduction)

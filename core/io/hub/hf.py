@@ -19,8 +19,9 @@ log = logging.getLogger("rushlight")
 _WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 # Wanted where there are no safetensors; the last two are Kokoro's.
 _PICKLED = ("pytorch_model*.bin", "adapter_model.bin", "kokoro-v*.pth", "voices/*.pt")
-# Copies of the weights in other formats.
-_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json")
+# Copies of the weights in other formats; and a language's layers, of which MMS has a thousand.
+_OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json",
+           "adapter.*.safetensors")  # fmt: skip
 
 
 _INDEX = "model_index.json"  # of a pipeline of diffusers
@@ -86,23 +87,71 @@ def fetch_repository(
     total = sum(f.size or 0 for f in files)
     done, folder = 0, Path()
     for file in files:
-        cached = hub.try_to_load_from_cache(repository, file.rfilename, revision=info.sha)
-        if isinstance(cached, str):
-            path = Path(cached)
-        else:
-            tell = _reporter(progress, done, total)
-            with _readable(name, repository):
-                options = _bar_options(hub.hf_hub_download, tell)
-                # By the revision's name, so that the cache can resolve it without a connection.
-                got = hub.hf_hub_download(repository, file.rfilename, revision=revision, **options)
-            path = Path(got)
-            _check(path, file, name)
+        path = _fetched(repository, revision, info.sha, file, _reporter(progress, done, total))
         done += file.size or 0
         if progress is not None:
             progress(done, total)
         folder = path.parents[file.rfilename.count("/")]
     log.info("%s: served by the hub, commit %s", name, info.sha)
     return folder
+
+
+def fetch_file(
+    repository: str,
+    names: Sequence[str],
+    revision: str | None = None,
+    progress: Progress | None = None,
+) -> Path | None:
+    """The first of some files that a hub repository has; None where it has none of them.
+
+    It is downloaded if the cache has it not, and checked as `fetch_repository` checks files;
+    `repository`, `revision`, `progress(done, total)` and the errors that it raises are as there.
+    `names` are paths in the repository. Without a connection the cache is asked.
+    """
+    import huggingface_hub as hub
+
+    try:
+        with _readable(repository, repository):
+            info = hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
+    except FetchError as error:
+        if error.status is not None:
+            raise
+        for name in names:
+            cached = hub.try_to_load_from_cache(repository, name, revision=revision)
+            if isinstance(cached, str):
+                return Path(cached)
+        raise
+    files = {f.rfilename: f for f in info.siblings or ()}
+    file = next((files[name] for name in names if name in files), None)
+    if file is None:
+        return None
+    total = file.size or 0
+    path = _fetched(repository, revision, info.sha, file, _reporter(progress, 0, total))
+    if progress is not None:
+        progress(total, total)
+    return path
+
+
+def _fetched(
+    repository: str,
+    revision: str | None,
+    commit: str | None,
+    file: Any,
+    tell: Callable[[int], None] | None,
+) -> Path:
+    """The file of a repository in the cache, downloaded and checked where it was not there."""
+    import huggingface_hub as hub
+
+    name = f"{repository}@{revision}" if revision else repository
+    cached = hub.try_to_load_from_cache(repository, file.rfilename, revision=commit)
+    if isinstance(cached, str):
+        return Path(cached)
+    with _readable(name, repository):
+        options = _bar_options(hub.hf_hub_download, tell)
+        # By the revision's name, so that the cache can resolve it without a connection.
+        path = Path(hub.hf_hub_download(repository, file.rfilename, revision=revision, **options))
+    _check(path, file, name)
+    return path
 
 
 def _graphs(

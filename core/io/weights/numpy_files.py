@@ -1,16 +1,21 @@
 """NumPy's .npy and .npz files: arrays of numbers, in either order of bytes and of dims.
 
+Arrays of texts and times in an .npz are read as NumPy's own; of objects and records the names are
+told.
+
 The format is that of numpy.lib.format, versions 1 to 3. Its header is a Python literal; a pattern
 reads it, and arrays of objects, which need a pickle, are refused.
 """
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -23,6 +28,8 @@ from rushlight.core.io.weights.table import Entry, Table
 from rushlight.core.io.weights.zips import Member, inflate, located, located_all, read_zip
 from rushlight.core.tensor.tensor import Tensor
 
+_LOG = logging.getLogger(__name__)
+
 MAGIC = b"\x93NUMPY"
 MAX_DIMS = 32
 _MAX_HEADER = 1 << 16
@@ -31,6 +38,26 @@ _KEYS = "descr", "fortran_order", "shape"
 _PAIR = rb"\s*'(descr|fortran_order|shape)'\s*:\s*('[^'\\]*'|True|False|\([\d\s,]*\))\s*"
 _HEADER = re.compile(rb"\{(?:%b,){2}%b,?\s*\}\s*" % (_PAIR, _PAIR))
 _NUMBERS = re.compile(r"([<>=|])([biufc])(\d{1,2})")
+
+
+_TEXTS = re.compile(r"[<>=|](?:[US]\d{1,6}|[Mm]8(?:\[\d{0,4}[a-zA-Z]{1,2}\])?)")  # and times
+
+
+@dataclass(frozen=True, slots=True)
+class _Texts:
+    """What a header says of texts or times, and where their bytes begin; None for objects."""
+
+    dtype: np.dtype[Any] | None
+    shape: tuple[int, ...] = ()
+    fortran: bool = False
+    begin: int = 0
+
+    def read(self, source: Source, offset: int) -> np.ndarray[Any, Any]:
+        """The array whose file begins at `offset` of the source."""
+        assert self.dtype is not None
+        raw = bytes(source.read(offset + self.begin, math.prod(self.shape) * self.dtype.itemsize))
+        order: Any = "F" if self.fortran else "C"
+        return np.frombuffer(raw, self.dtype).reshape(self.shape, order=order).copy()
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +108,32 @@ def _header(name: str, raw: bytes, size: int) -> _Array:
     return array
 
 
+def _texts(raw: bytes, size: int) -> _Texts | None:
+    """What the first bytes of an array's file say if it holds texts, times or objects."""
+    wide = 2 if raw[6:7] == b"\1" else 4
+    begin = 8 + wide + int.from_bytes(raw[8 : 8 + wide], "little")
+    text = raw[8 + wide : begin]
+    if raw[:6] != MAGIC or not text:
+        return None
+    if text.startswith(b"{'descr': ["):
+        return _Texts(None)
+    pairs = {k.decode(): v.decode("latin-1") for k, v in re.findall(_PAIR, text)}
+    if _HEADER.fullmatch(text) is None or set(pairs) != set(_KEYS):
+        return None
+    descr = pairs["descr"].strip("'")
+    if descr == "|O":
+        return _Texts(None)
+    shape = tuple(int(f"{n:.20}") for n in re.findall(r"\d+", pairs["shape"]))
+    if not _TEXTS.fullmatch(descr) or len(shape) > MAX_DIMS:
+        return None
+    try:
+        dtype = np.dtype(descr)
+    except TypeError:  # a unit of time that there is not
+        return None
+    fits = dtype.itemsize and math.prod(shape) * dtype.itemsize <= size - begin
+    return _Texts(dtype, shape, pairs["fortran_order"] == "True", begin) if fits else None
+
+
 def _dtype(name: str, descr: str) -> tuple[str, DType]:
     """The order of bytes and the dtype that a header names."""
     parts = _NUMBERS.fullmatch(descr)
@@ -111,18 +164,30 @@ def _tensor(name: str, source: Source, offset: int, array: _Array) -> Tensor:
     return Tensor(stored.storage, stored.dtype, turned)
 
 
-def load_npy(source: Source, device: str = "cpu") -> Tensor:
+def load_npy(source: Source, device: str = "cpu") -> Any:
     """The array of an .npy file; a view of a mapped file, with its order of dims.
+
+    Texts and times stay NumPy's arrays.
 
     Raises FormatError for a file that does not follow the format, and for dtypes that are not
     supported.
     """
-    array = _header(source.name, bytes(source.read(0, 12 + _MAX_HEADER)), source.size)
+    raw = bytes(source.read(0, 12 + _MAX_HEADER))
+    texts = _texts(raw, source.size)
+    if texts is not None and texts.dtype is not None:
+        return texts.read(source, 0)
+    array = _header(source.name, raw, source.size)
     return _tensor(source.name, source, 0, array).to(device)
 
 
-def arrays(source: Source, lazily: bool = False) -> Iterator[tuple[str, Member, _Array]]:
-    """Name, member and header of each array. lazily: members stand as `read_zip` gives them."""
+def arrays(
+    source: Source, lazily: bool = False, texts: dict[str, tuple[Member, _Texts]] | None = None
+) -> Iterator[tuple[str, Member, _Array]]:
+    """Name, member and header of each array of `source`.
+
+    lazily: members stand as `read_zip` gives them. texts: takes what holds no numbers, which
+    raises FormatError without it, as a damaged header does.
+    """
     members = {n: m for n, m in read_zip(source).items() if n.endswith(".npy")}
     if not members:
         raise FormatError(f"{source.name} is a zip without an .npy array")
@@ -137,22 +202,39 @@ def arrays(source: Source, lazily: bool = False) -> Iterator[tuple[str, Member, 
             raw = bytes(source.read(placed.offset, min(_USUAL, placed.nbytes)))
             if (length := 12 + int.from_bytes(raw[8:10], "little")) > len(raw):
                 raw = bytes(source.read(placed.offset, min(length, most, placed.nbytes)))
+        other = None if texts is None else _texts(raw, member.nbytes)
+        if texts is not None and other is not None:
+            texts[name.removesuffix(".npy")] = member, other
+            continue
         yield name.removesuffix(".npy"), member, _header(where, raw, member.nbytes)
 
 
-def load_npz(source: Source, device: str = "cpu") -> dict[str, Tensor]:
+def load_npz(source: Source, device: str = "cpu") -> dict[str, Any]:
     """The arrays of an .npz file by name; views of a mapped file where they are not compressed.
 
+    Texts and times stay NumPy's arrays. Objects and records are left out and named in the log.
     Raises FormatError as `load_npy` does, and for an archive that would unpack to more than 64
     times its bytes (and 64 MB).
     """
-    tensors: dict[str, Tensor] = {}
-    for name, member, array in arrays(source):
-        inside, offset = source, member.offset
+
+    def inside(name: str, member: Member) -> tuple[Source, int]:
         if member.deflated:
-            inside, offset = BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
-        tensors[name] = _tensor(name, inside, offset, array).to(device)
-    return tensors
+            return BytesSource(inflate(source, member), f"{source.name}: {name:.100}"), 0
+        return source, member.offset
+
+    values: dict[str, Any] = {}
+    texts: dict[str, tuple[Member, _Texts]] = {}
+    for name, member, array in arrays(source, texts=texts):
+        values[name] = _tensor(name, *inside(name, member), array).to(device)
+    left_out = [name for name, (_, text) in texts.items() if text.dtype is None]
+    if left_out and len(left_out) == len(texts) and not values:
+        list(arrays(source))  # raises, and says why
+    if left_out:
+        _LOG.warning("%s: left out, as objects and records: %.200r", source.name, left_out)
+    for name, (member, text) in texts.items():
+        if text.dtype is not None:
+            values[name] = text.read(*inside(name, member))
+    return values
 
 
 def read_npy_table(source: Source) -> Table:
@@ -160,7 +242,8 @@ def read_npy_table(source: Source) -> Table:
     if bytes(source.read(0, 6)) == MAGIC:
         array = _header(source.name, bytes(source.read(0, 12 + _MAX_HEADER)), source.size)
         return table_of([("", 0, array)])
-    return table_of((name, member.offset, array) for name, member, array in arrays(source))
+    rows = arrays(source, texts={})
+    return table_of((name, member.offset, array) for name, member, array in rows)
 
 
 def table_of(rows: Iterable[tuple[str, int, _Array]]) -> Table:

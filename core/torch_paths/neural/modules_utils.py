@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from copy import deepcopy
 from itertools import repeat
 from typing import Any
 
@@ -39,3 +40,18 @@ def consume_prefix_in_state_dict_if_present(state_dict: dict[str, Any], prefix: 
     for name in list(state_dict):
         if name.startswith(prefix):
             state_dict[name.removeprefix(prefix)] = state_dict.pop(name)
+
+
+def _get_clones(module: Any, n: int) -> Any:
+    from rushlight.core import nn
+
+    return nn.ModuleList([deepcopy(module) for _ in range(n)])
+
+
+def _get_activation_fn(activation: str) -> Callable[..., Any]:
+    from rushlight.core.nn import functional
+
+    if activation not in ("relu", "gelu"):
+        raise RuntimeError(f"activation should be relu/gelu, not {activation}")
+    chosen: Callable[..., Any] = getattr(functional, activation)
+    return chosen

@@ -16,6 +16,7 @@ from rushlight.core.optim.grad_scaler import GradScaler as GradScaler
 from rushlight.core.settings.standins import refuse_all
 from rushlight.core.settings.streams import Event as Event
 from rushlight.core.settings.streams import Stream as Stream
+from rushlight.core.sparse.coo import CoordinateLayout
 from rushlight.core.tensor.saving import (
     is_anomaly_check_nan_enabled as is_anomaly_check_nan_enabled,  # noqa: E501
 )
@@ -49,7 +50,9 @@ class layout:
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Layout):  # what x.layout is here
-            return self._name == "strided"
+            return self._name == (
+                "sparse_coo" if isinstance(other, CoordinateLayout) else "strided"
+            )
         return self is other
 
     __hash__ = object.__hash__

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,10 +27,31 @@ def language_of_file(path: Path) -> str:
     return match[1] if match else ""
 
 
+def files_of_language(language: str) -> list[str]:
+    """The names that the file of a language's layers may have; none for what is no language."""
+    names = [f"adapter.{language}.{ending}" for ending in ("safetensors", "bin")]
+    return [name for name in names if _FILE.fullmatch(name)]
+
+
 def file_of_language(folder: Path, language: str) -> Path | None:
     """The file of a language's layers in a folder."""
-    paths = [folder / f"adapter.{language}.{ending}" for ending in ("safetensors", "bin")]
-    return next((path for path in paths if language_of_file(path) and path.is_file()), None)
+    paths = [folder / name for name in files_of_language(language)]
+    return next((path for path in paths if path.is_file()), None)
+
+
+def fetched_language(
+    model: Any, hub_id: str, language: str, progress: Callable[[int, int | None], None] | None
+) -> Path | None:
+    """The file of a language's layers, fetched from the repository that the model is of.
+
+    None where the model has no such layers, its name is no hub id, or the repository has no file.
+    """
+    from rushlight.models.hub.names import resolve_file
+
+    names = files_of_language(language)
+    if not names or not getattr(getattr(model, "config", None), "adapter_attn_dim", None):
+        return None
+    return resolve_file(hub_id, names, progress=progress)
 
 
 def take_language(model: Any, language: str, tensors: Mapping[str, Tensor]) -> None:

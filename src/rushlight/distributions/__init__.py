@@ -43,6 +43,12 @@ from rushlight.core.distributions.multivariate import (
 from rushlight.core.distributions.relaxed import (
     RelaxedBernoulli as RelaxedBernoulli, RelaxedOneHotCategorical as RelaxedOneHotCategorical
 )
+from rushlight.core.distributions.shaped import (
+    CatTransform as CatTransform, CorrCholeskyTransform as CorrCholeskyTransform,
+    CumulativeDistributionTransform as CumulativeDistributionTransform, PositiveDefiniteTransform as
+    PositiveDefiniteTransform, ReshapeTransform as ReshapeTransform, StackTransform as
+    StackTransform
+)
 from rushlight.core.distributions.transform import (
     ComposeTransform as ComposeTransform, IndependentTransform as IndependentTransform, Transform as
     Transform, identity_transform as identity_transform

@@ -19,7 +19,7 @@ from rushlight.core.tools.testing import assert_close, draws
 
 def test_names() -> None:
     assert rl.device("cpu") is rl.device("cpu:0") is rl.device(rl.device("cpu"))
-    assert str(rl.device("cpu")) == "cpu" and repr(rl.device("meta")) == "device('meta')"
+    assert str(rl.device("cpu")) == "cpu" and repr(rl.device("meta")) == "device(type='meta')"
     assert rl.device("cpu") in rl.devices() and rl.device("meta") not in rl.devices()
     for bad in ("cpu:1", "gpu", "cpu:x", "", "meta:-1"):
         with pytest.raises(
@@ -44,7 +44,7 @@ def test_meta_is_as_large_as_you_like() -> None:
     x = rl.zeros(10**6, 10**6, 10**6, device="meta")
     y = (x @ rl.ones(10**6, 3, device="meta")).softmax(-1).sum((0, 1))
     assert y.shape == (3,) and y.device.type == "meta"
-    assert repr(y) == "tensor(..., size=(3,), device='meta')"
+    assert repr(y) == "tensor(..., device='meta', size=(3,))"
     assert x.nbytes == 4 * 10**18
     for read in (y.tolist, y[0].item, y.numpy, lambda: y.to("cpu"), lambda: bool(y[0] > 1)):
         with pytest.raises(RuntimeError, match="a tensor on the meta device has no values"):

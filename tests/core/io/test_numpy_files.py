@@ -118,7 +118,6 @@ WRONG: dict[str, tuple[bytes, str]] = {
     "objects": (changed(descr="'|O'"), "'|O' are not supported\n.*objects would need a pickle"),
     "text": (changed(descr="'<U3'"), "'<U3' are not supported"),
     "complex": (changed(descr="'<c32'"), "'<c32' are not supported"),
-    "durations": (changed(descr="'<m8'"), "'<m8' are not supported"),
     "no such": (changed(descr="'<f3'"), "'<f3' are not supported"),
 }
 
@@ -147,6 +146,27 @@ def test_objects_are_not_unpickled(tmp_path: Path) -> None:
     np.save(tmp_path / "o.npy", np.array([{"a": 1}], object), allow_pickle=True)
     with pytest.raises(rl.FormatError, match="objects would need a pickle"):
         rl.load(tmp_path / "o.npy")
+
+
+def test_texts_and_times_beside_numbers_are_numpys_own(tmp_path: Path) -> None:
+    others = {
+        "labels": np.array(["cat", "d\u00f6gs"]),
+        "bytes": np.array([b"x"]),
+        "days": np.array(["2020-01-01"], "M8[D]"),
+        "table": np.asfortranarray(np.array([["a", "b"], ["c", "dd"]])),
+        "none": np.array([], "U3"),
+    }
+    objects = {"o": np.array([1, "a"], object), "r": np.array([(1, 2.0)], "i4,f8")}
+    saves: tuple[Any, ...] = (np.savez, np.savez_compressed)
+    for save in saves:
+        file = tmp_path / "labelled.npz"
+        save(file, x=np.arange(3), **others, **objects)
+        values = rl.load(file)
+        assert set(values) == {"x", *others} and values["x"].tolist() == [0, 1, 2]
+        for name, array in others.items():
+            assert values[name].dtype == array.dtype and np.array_equal(values[name], array)
+    np.save(tmp_path / "labels.npy", others["labels"])
+    assert rl.load(tmp_path / "labels.npy").tolist() == others["labels"].tolist()
 
 
 # --- archives ------------------------------------------------------------------------------------

@@ -74,7 +74,7 @@ def read_saved(source: Source) -> Saved | None:
     if any(name.endswith(".npy") for name in members):
         from rushlight.core.io.weights import numpy_files
 
-        rows = list(numpy_files.arrays(source, lazily=True))
+        rows = list(numpy_files.arrays(source, lazily=True, texts={}))
         closed = {name: "is compressed" for name, member, _ in rows if member.deflated}
         closed |= {name: "lies column by column" for name, _, a in rows if a.fortran}
         table = numpy_files.table_of((name, m.offset, a) for name, m, a in rows)
@@ -118,7 +118,7 @@ def _of_pytorch(source: Source) -> Stored:
 def _of_npz(source: Source) -> Stored | None:
     from rushlight.core.io.weights.numpy_files import arrays
 
-    rows = list(arrays(source, lazily=True))
+    rows = list(arrays(source, lazily=True, texts={}))
     if any(member.deflated for _, member, _ in rows):
         return None
     tables: tuple[dict[str, Entry], dict[str, Entry]] = {}, {}
