@@ -122,7 +122,7 @@ def collect() -> list[Found]:
         (GPU, (), 1 << 27, _measured),
         (GPU, ("subgroups",), 1 << 27, _products),
         (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
-        (GPU, (PACKED,), 1 << 27, _bytes),
+        (GPU, (PACKED, "shader-f16"), 1 << 27, _bytes),
         (CPU, (), 1 << 16, _pieces),
         (GPU, ("shader-f16",), 1 << 16, _pieces),
         (GPU, (), 1 << 27, _measuring),
@@ -346,7 +346,7 @@ def _products(device: rl.Device) -> None:
 
 
 def _bytes(device: rl.Device) -> None:
-    """Products in integers, of every quantized type that has them."""
+    """Products in the modes that round: in integers of every quantized type that has them."""
     with rl.linear_mode("int8"):
         for name in gemm.BYTES:
             with _forced(name):
@@ -357,6 +357,11 @@ def _bytes(device: rl.Device) -> None:
         weight = _blocks("q4_0", 8, 64).to(device)
         with _forced("int8_tile64"):
             F.linear(x.half(), weight), F.linear(_ones(device, 64, 5).t(), weight)
+        for name in gemm.HALVES:
+            with _forced(name):
+                for kind in ("q4_0", "q4_k", "iq2_s"):
+                    k = _columns(kind)
+                    F.linear(_ones(device, 5, k), _blocks(kind, 8, k).to(device))
 
 
 def _product(device: rl.Device, k: int, m: int, reals: Sequence[str]) -> None:

@@ -32,9 +32,9 @@ from rushlight.core.backends.registry import (
 )
 
 __all__ = [
-    "HOST", "KINDS", "LINEAR_MODES", "Backend", "Bytes", "CompletedReadback", "Device", "Executable",
-    "Generator", "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async", "devices",
-    "drawing", "fresh_seed", "generator_states", "get_default_device", "restore_generators",
-    "states", "set_default_device", "get_linear_mode", "get_num_threads",
+    "HOST", "KINDS", "Backend", "Bytes", "CompletedReadback", "Device", "Executable",
+    "Generator", "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async",
+    "devices", "drawing", "fresh_seed", "generator_states", "get_default_device", "restore_generators",
+    "LINEAR_MODES", "states", "set_default_device", "get_linear_mode", "get_num_threads",
     "instantiated", "linear_mode", "manual_seed", "set_linear_mode", "set_num_threads",
 ]  # fmt: skip

@@ -8,7 +8,7 @@ from contextvars import ContextVar
 
 debugging = [False]
 # How `linear` may multiply with quantized weights.
-LINEAR_MODES = ("exact", "fast", "int8")
+LINEAR_MODES = ("exact", "fast", "float16", "int8")
 _mode_everywhere = ["exact"]  # of all threads
 _mode_here: ContextVar[str | None] = ContextVar("linear_mode", default=None)
 
@@ -27,13 +27,15 @@ def debug(enabled: bool = True) -> Iterator[None]:
 
 
 def set_linear_mode(mode: str) -> None:
-    """Set how `linear` multiplies with block-quantized weights: "exact" (default), "fast", "int8".
+    """Set how `linear` multiplies with block-quantized weights; "exact" is the default.
 
     exact: activations stay float32. fast: each 32 activations are rounded to 16-bit integers, on
-    cpu. int8: to 8-bit integers, on webgpu, for types whose elements are bytes times a scale; it
-    changes a few of 100 tokens, as llama.cpp's products do. A device without such a kernel takes
-    the next mode that is more exact. Generation has its own setting (its option `linear`), and
-    `linear_mode` sets the mode for a block of code. ValueError for another mode.
+    cpu. float16: on webgpu, products of more than 16 rows are computed in float16 and added up in
+    float32 after eight of them. int8: there, each 32 activations are rounded to 8-bit integers, for
+    types whose elements are bytes times a scale; it changes a few of 100 tokens, as llama.cpp's
+    products do. A device without such a kernel takes the next mode that is more exact. Generation
+    has its own setting (its option `linear`), and `linear_mode` sets the mode for a block of code.
+    ValueError for another mode.
     """
     _mode_everywhere[0] = _checked(mode)
 

@@ -18,7 +18,7 @@ import { sourceOf } from "../loading/listing.js";
 const BATCH_SIZE = 8;
 const DEVICES = ["cpu", "webgpu", "auto"];
 // How products with quantized weights may be computed.
-const LINEAR = ["exact", "fast", "int8"];
+const LINEAR = ["exact", "fast", "float16", "int8"];
 
 export { RushlightError } from "./link.js";
 export { captureAudio } from "./live.js";

@@ -5,10 +5,7 @@
 // A run as bytes in the first two vectors. The third holds floats: the scale, and the sums of the
 // low half, of the high half and of both. What holds an infinity or no number has no finite scale.
 fn rounded_run(x: array<vec4<f32>, 8>) -> array<vec4<u32>, 3> {
-  // Sizes of floats are in the order of their bits.
-  let m = max(max(max(size_bits(x[0]), size_bits(x[1])), max(size_bits(x[2]), size_bits(x[3]))),
-              max(max(size_bits(x[4]), size_bits(x[5])), max(size_bits(x[6]), size_bits(x[7]))));
-  let bits = max(max(m.x, m.y), max(m.z, m.w));
+  let bits = most_bits(x);
   let most = bitcast<f32>(bits);
   // Below 2^-100 a run is zeros: 127 divided by less may be no float.
   let by = select(0.0, 127.0 / most, bits > 0x0d800000u);
@@ -21,6 +18,20 @@ fn rounded_run(x: array<vec4<f32>, 8>) -> array<vec4<u32>, 3> {
                        f32(bytes_dot(high, vec4<u32>(0x01010101u)))) * scale;
   return array<vec4<u32>, 3>(low, high,
                              bitcast<vec4<u32>>(vec4<f32>(scale, sums.x, sums.y, sums.x + sums.y)));
+}
+
+// The bits of the largest size of a run: sizes of floats are in the order of their bits.
+fn most_bits(x: array<vec4<f32>, 8>) -> u32 {
+  let m = max(max(max(size_bits(x[0]), size_bits(x[1])), max(size_bits(x[2]), size_bits(x[3]))),
+              max(max(size_bits(x[4]), size_bits(x[5])), max(size_bits(x[6]), size_bits(x[7]))));
+  return max(max(m.x, m.y), max(m.z, m.w));
+}
+
+// A power of two above all sizes of a run. 0 below 2^-100, where a run is zeros; an infinity where
+// it holds one, or no number.
+fn power_above(x: array<vec4<f32>, 8>) -> f32 {
+  let exponent = most_bits(x) >> 23u;
+  return bitcast<f32>(select(min(exponent + 1u, 255u) << 23u, 0u, exponent < 27u));
 }
 
 fn size_bits(v: vec4<f32>) -> vec4<u32> {

@@ -236,10 +236,10 @@ class WebGpuBackend:
     # Ops.
 
     def linear_as(self, mode: str, dtype: DType) -> str:
-        """ "int8" where its kernels take the type, else "exact"."""
-        from rushlight.core.backends.webgpu.lowering.products.rounded import in_bytes
+        """The same, or a more exact one where the adapter or the type lacks something."""
+        from rushlight.core.backends.webgpu.lowering.products.rounded import mode_for
 
-        return mode if mode == "int8" and in_bytes(self.port.features, dtype) else "exact"
+        return mode_for(mode, dtype, self.port.features)
 
     def supports(self, name: str) -> bool:
         """Whether there is a lowering for the op `name`."""

@@ -11,10 +11,10 @@ import struct
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.backends.modes import linear_mode
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.last_states import write_state_in_place
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
-from rushlight.core.backends.modes import linear_mode
 from rushlight.core.backends.profiling import cost, credit
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access, blocks

@@ -110,6 +110,15 @@ BYTES: dict[str, Config] = {
     "int8_tile64": Config("matmul_bytes_tile", 64, 64, ("const DOWN = 1u;",)),
     "int8_tile128": Config("matmul_bytes_tile", 128, 128, ("const DOWN = 2u;",)),
 }
+# Tiles of them in float16, where there is shader-f16.
+HALVES: dict[str, Config] = {
+    f"float16_tile{64 * down}": Config(
+        "matmul_half_tile", 64 * down, 64 * down, ("enable f16;", f"const DOWN = {down}u;")
+    )
+    for down in (1, 2)
+}
+# Bytes of workgroup memory that the larger of them takes.
+_HALVES_BYTES = 17 << 10
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
 # Sums that go into one kernel on a CPU, where a round takes four products.
@@ -190,6 +199,8 @@ def choose(
     if mode == "int8" and (tiles or rows <= 16):
         kind = f"{kind} {mode}"
         guess = f"int8_{guess}" if f"int8_{guess}" in BYTES else "int8_rows_wide"
+    elif mode == "float16" and rows > 16:
+        kind, guess = f"{kind} {mode}", "float16_tile64"
     return e.pick(
         guess,
         "product",
@@ -206,8 +217,8 @@ def configuration(name: str, right: Side) -> Config:
     """The configuration of a name for a product with `right`."""
     if right.of_runs and name in BLOCKS:
         return BLOCKS[name]
-    if right.of_runs and name in BYTES:
-        return BYTES[name]
+    if right.of_runs and name in BYTES | HALVES:
+        return (BYTES | HALVES)[name]
     return CONFIGS.get(name, CONFIGS["row"])
 
 
@@ -221,6 +232,9 @@ def candidates(
         each = 1 if rows == 1 else 4
         names = [n for n, c in BYTES.items() if c.rows == each and rows <= 16 + 1024 * e.on_cpu]
         names += [n for n, c in BYTES.items() if c.rows > 4 and rows > 1]
+    if mode in ("int8", "float16") and rows > 16 and "shader-f16" in e.features:
+        large = e.limits["maxComputeWorkgroupStorageSize"] >= _HALVES_BYTES
+        names += [n for n, c in HALVES.items() if large or c.rows == 64]
     if rows <= 16:
         few_rows = "row" if rows == 1 else "rows"
         names = [few_rows, f"{few_rows}_split", f"{few_rows}_split_columns"]

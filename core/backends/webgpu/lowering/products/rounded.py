@@ -1,4 +1,4 @@
-"""Rows rounded to 8-bit integers in runs of 32, for products in the mode "int8"."""
+"""The modes that round on webgpu, and rows rounded to 8-bit integers in runs of 32."""
 
 from __future__ import annotations
 
@@ -32,15 +32,21 @@ def byte_types() -> frozenset[DType]:
     return frozenset(d for d in DTYPES.values() if d.kind == "q" and run_bytes(d))
 
 
-def in_bytes(features: Collection[str], dtype: DType) -> bool:
-    """Whether an adapter with these features multiplies a type in integers."""
-    return FEATURE in features and dtype in byte_types()
+def mode_for(asked: str, dtype: DType, features: Collection[str]) -> str:
+    """The mode that an adapter with these features takes for a quantized type.
+
+    "int8" where it has packed bytes and the type is made of some, "float16" where that or int8 is
+    asked for and it has float16, else "exact".
+    """
+    if asked == "int8" and FEATURE in features and dtype in byte_types():
+        return "int8"
+    half = asked in ("int8", "float16") and "shader-f16" in features
+    return "float16" if half and dtype.kind == "q" else "exact"
 
 
 def mode_of(e: Emitter, right: Side) -> str:
-    """ "int8" where a product with b is to be computed in integers; else "exact"."""
-    asked = get_linear_mode() == "int8" and right.of_runs
-    return "int8" if asked and in_bytes(e.features, right.dtype) else "exact"
+    """The mode that a product with b runs in."""
+    return mode_for(get_linear_mode(), right.dtype, e.features) if right.of_runs else "exact"
 
 
 def fits(e: Emitter, rows: int, k: int) -> bool:

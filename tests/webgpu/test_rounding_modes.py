@@ -1,4 +1,4 @@
-"""Products in the mode "int8": activations rounded to bytes in runs of 32."""
+"""Products in the modes that round: in bytes, in runs of 32, and in float16."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import rushlight as rl
 from rushlight.core.backends.webgpu.lowering.products import gemm
-from rushlight.core.backends.webgpu.lowering.products.rounded import FEATURE, byte_types
+from rushlight.core.backends.webgpu.lowering.products.rounded import byte_types
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.nn import functional as F
 from rushlight.core.tools.testing import block_draws, draws
@@ -107,6 +107,25 @@ def test_outliers_and_values_that_are_not_finite(name: str, force: Callable[[str
     assert not np.isfinite(far[0]).any() and np.isfinite(far[1]).all()
 
 
+@pytest.mark.parametrize("name", list(gemm.HALVES))
+def test_tiles_in_float16(name: str, backend: Any, force: Callable[[str], None]) -> None:
+    """Within what float16 rounds, also with an outlier; an infinity is seen in its row alone."""
+    if "shader-f16" not in backend.port.features:
+        pytest.skip("the adapter has no shader-f16")
+    force(name)
+    weight, values = weights("q4_k", 70, 256)
+    x = draws(6, (3, 256)).astype(np.float32)
+    x[0, 40] = 1e5
+    x[1, 3:] = 0
+    got = F.linear(rl.tensor(x).to("webgpu"), weight)
+    want = x @ values.T
+    for i in range(3):
+        assert apart(got[i], want[i]) < 4e-3, i
+    x[0, 70] = np.inf
+    far = F.linear(rl.tensor(x).to("webgpu"), weight).cpu().numpy()
+    assert not np.isfinite(far[0]).any() and np.isfinite(far[1:]).all()
+
+
 def test_it_is_asked_for_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
     """`fast`, which generation asks for by itself, stays exact here; without packed bytes int8,
     too."""
@@ -118,8 +137,10 @@ def test_it_is_asked_for_and_said(monkeypatch: pytest.MonkeyPatch) -> None:
         "int8",
     ]
     assert rl.device("cpu").backend.linear_as("int8", kind) in ("fast", "exact")
-    monkeypatch.setattr(backend.port, "features", backend.port.features - {FEATURE})
-    assert backend.linear_as("int8", kind) == "exact"
+    monkeypatch.setattr(backend.port, "features", frozenset({"shader-f16"}))
+    assert [backend.linear_as(mode, kind) for mode in ("fast", "int8")] == ["exact", "float16"]
+    monkeypatch.setattr(backend.port, "features", frozenset())
+    assert [backend.linear_as(mode, kind) for mode in ("float16", "int8")] == ["exact", "exact"]
     weight, values = weights("q4_0", 8, 64)
     x = draws(3, (1, 64)).astype(np.float32)
     with rl.linear_mode("int8"):
