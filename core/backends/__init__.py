@@ -34,7 +34,7 @@ from rushlight.core.backends.registry import (
 __all__ = [
     "HOST", "KINDS", "Backend", "Bytes", "CompletedReadback", "Device", "Executable",
     "Generator", "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async",
-    "devices", "drawing", "fresh_seed", "generator_states", "get_default_device", "restore_generators",
-    "LINEAR_MODES", "states", "set_default_device", "get_linear_mode", "get_num_threads",
-    "instantiated", "linear_mode", "manual_seed", "set_linear_mode", "set_num_threads",
+    "devices", "drawing", "fresh_seed", "generator_states", "get_default_device",
+    "restore_generators", "LINEAR_MODES", "states", "set_default_device", "get_linear_mode",
+    "get_num_threads", "instantiated", "linear_mode", "manual_seed", "set_linear_mode", "set_num_threads",
 ]  # fmt: skip

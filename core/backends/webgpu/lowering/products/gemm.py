@@ -27,7 +27,12 @@ from rushlight.core.backends.webgpu.lowering.products.product import (
     product_kernel,
     side,
 )
-from rushlight.core.backends.webgpu.lowering.products.rounded import fits, mode_of, rounded
+from rushlight.core.backends.webgpu.lowering.products.rounded import (
+    byte_types,
+    fits,
+    mode_of,
+    rounded,
+)
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
 from rushlight.core.basis.dtype import DTYPES, DType, float32
 from rushlight.core.basis.graph import TensorView
@@ -217,8 +222,10 @@ def configuration(name: str, right: Side) -> Config:
     """The configuration of a name for a product with `right`."""
     if right.of_runs and name in BLOCKS:
         return BLOCKS[name]
-    if right.of_runs and name in BYTES | HALVES:
-        return (BYTES | HALVES)[name]
+    if right.of_runs and name in HALVES:
+        return HALVES[name]
+    if right.of_runs and name in BYTES and right.dtype in byte_types():
+        return BYTES[name]
     return CONFIGS.get(name, CONFIGS["row"])
 
 
