@@ -36,5 +36,6 @@ __all__ = [
     "Generator", "Operand", "Readback", "SharedBuffers", "debug", "device", "device_async",
     "devices", "drawing", "fresh_seed", "generator_states", "get_default_device",
     "restore_generators", "LINEAR_MODES", "states", "set_default_device", "get_linear_mode",
-    "get_num_threads", "instantiated", "linear_mode", "manual_seed", "set_linear_mode", "set_num_threads",
+    "get_num_threads", "instantiated", "linear_mode", "manual_seed", "set_linear_mode",
+    "set_num_threads",
 ]  # fmt: skip
