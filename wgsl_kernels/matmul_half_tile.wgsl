@@ -1,11 +1,11 @@
-// A matrix product of many rows with quantized blocks along k, in float16 with float32 sums of eight
-// products each: 64 DOWN by 64 DOWN elements of the result per workgroup, DOWN squared blocks of 4
-// by 4 per invocation. DOWN is 1 or 2.
+// A matrix product of many rows with quantized blocks along k, in float16 with float32 sums of
+// eight products each: 64 DOWN by 64 DOWN elements of the result per workgroup, DOWN squared blocks
+// of 4 by 4 per invocation. DOWN is 1 or 2.
 //
-// Each run of 32 along k is divided by a power of two that is at least its largest element, so no
+// Each run of 32 along k is divided by a power of two that is above its largest element, so no
 // product exceeds 1, whatever the operands hold. The next runs are read into registers while these
-// are multiplied. `slot` places neighbouring quads of rows or columns side by side, so that reads do
-// not conflict in memory banks.
+// are multiplied. A quad of rows or columns lies apart by QUADS, so that reads do not conflict in
+// memory banks.
 //
 // a_row, formula_run and put are put in front. Parameters: see library/product.wgsl.
 

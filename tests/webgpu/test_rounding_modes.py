@@ -82,7 +82,7 @@ def test_captured_steps_keep_their_mode() -> None:
     weight, values = weights("q8_0", 40, 64)
     x = draws(4, (2, 5, 64)).astype(np.float32)
     given = rl.tensor(x).to("webgpu")
-    step = rl.jit(lambda x: F.linear(x, weight).relu() + 1)
+    step: Any = rl.jit(lambda x: F.linear(x, weight).relu() + 1)
     with rl.no_grad():
         for mode in ("int8", "exact", "int8"):
             with rl.linear_mode(mode):
