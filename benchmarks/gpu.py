@@ -10,6 +10,7 @@ done is kept after each of them in results/gpu-NAME.json, so a run that is cut k
 - models: llamas of random weights, of 1.1 billion parameters in q4_0 and q4_k_m and of SmolLM2's
   shape in q4_0, with prompts of 512 and 2,000 tokens and 64 tokens after each; beside llama.cpp's
   Vulkan backend on the same files with and without matrix units, and PyTorch (float16, eager);
+  the shorter prompt also in the modes that round (`rl.set_linear_mode`);
 - ops: operators beside PyTorch on CUDA (gpu_ops.py);
 - training: a step of a small CNN under `rl.jit`, beside PyTorch;
 - sweep: what `rl.autotune` measures of the kernels that have a choice, and what it picks.
@@ -68,6 +69,8 @@ MODELS = {
     "SmolLM2's shape, q4_0": (SMOLLM2, "q4_0"),
 }
 VULKAN = {"@node-llama-cpp/linux-x64-vulkan": "3.22.1"}
+# The modes that round (rl.set_linear_mode), of which a GPU has kernels.
+MODES = ("float16", "int8")
 # How llama.cpp runs: by its own choice, and with the arithmetic that WebGPU has.
 BARE = {"GGML_VK_DISABLE_COOPMAT": "1", "GGML_VK_DISABLE_COOPMAT2": "1"}
 RUNS: dict[str, dict[str, str]] = {"llama.cpp": {}, "llama.cpp without matrix units": BARE}
@@ -79,12 +82,17 @@ def prompts(vocabulary: int, length: int) -> list[list[int]]:
     return [rng.integers(0, vocabulary, length).tolist() for _ in range(ROUNDS + 1)]
 
 
-def answers(model: Any, asked: list[list[int]], count: int) -> dict[str, Any]:
-    """Seconds of prompts, and of each of `count` tokens after them; the last prompt's tokens."""
+def answers(
+    model: Any, asked: list[list[int]], count: int, linear: str = "exact"
+) -> dict[str, Any]:
+    """Seconds of prompts, and of each of `count` tokens after them; the last prompt's tokens.
+
+    linear: the mode of products with quantized weights.
+    """
     samples: dict[str, Any] = {"prefill": [], "decode": []}
     for turn, ids in enumerate(asked):
         began = time.perf_counter()
-        steps = model.tokens(ids, max_new_tokens=count + 1, temperature=0)
+        steps = model.tokens(ids, max_new_tokens=count + 1, temperature=0, linear=linear)
         tokens = [next(steps).id]
         first = time.perf_counter()
         tokens += [token.id for token in steps]
@@ -168,7 +176,10 @@ def models(smoke: bool) -> Iterator[dict[str, Any]]:
                 with step(f"{name}: prompts of {length}"):
                     own = answers(model, asked, count)
                 row = {"model": name, "prompt": length, "nbytes": nbytes, "loaded": loaded}
-                row |= {"rushlight": own}
+                row |= {"rushlight": own, "modes": {}}
+                for mode in MODES if length == lengths[0] else ():
+                    with step(f"{name}: prompts of {length} in {mode}"):
+                        row["modes"][mode] = answers(model, asked, count, mode)
                 if smoke:
                     exact = answers(rl.models.load(file), asked, count)["tokens"]
                     if agreeing(own["tokens"], exact) < count + 1:
@@ -252,7 +263,9 @@ def table(found: dict[str, Any]) -> str:
         parts += [f"- {line}" for line in lines]
     if found.get("models"):
         names = list(RUNS)
-        head = ["tokens/s of prompt, answer", "loaded in s", "rushlight", *names, "torch, float16"]
+        head = ["tokens/s of prompt, answer", "loaded in s", "rushlight"]
+        head += [f"{mode}; tokens that equal exact's" for mode in MODES]
+        head += [*names, "torch, float16"]
         head += ["of the copy's bandwidth", "tokens that equal llama.cpp's"]
         parts.append(markdown(head, [_model_row(row, found["copy"]) for row in found["models"]]))
     if "ops" in found:
@@ -295,8 +308,13 @@ def _model_row(row: dict[str, Any], copied: dict[str, Any]) -> list[object]:
     theirs = peers.get("llama.cpp", {}).get("tokens")
     same = f"{agreeing(own['tokens'], theirs)} of {len(own['tokens'])}" if theirs else ""
     rest = [rates(peers.get(name)) for name in (*RUNS, "torch")]
+    rounding = []
+    for mode in MODES:
+        samples = row.get("modes", {}).get(mode)
+        alike = f"; {agreeing(own['tokens'], samples['tokens'])}" if samples else ""
+        rounding.append(rates(samples) + alike)
     name = f"{row['model']}, {row['prompt']}"
-    return [name, row.get("loaded", ""), rates(own), *rest, share, same]
+    return [name, row.get("loaded", ""), rates(own), *rounding, *rest, share, same]
 
 
 def adapter() -> dict[str, str]:

@@ -22,7 +22,8 @@ Text = Annotated[Path, typer.Argument(help="A file of UTF-8 text; - is stdin.")]
 Context = Annotated[int, typer.Option(help="Tokens of a window.", min=4)]
 Where = Annotated[str, typer.Option(help="Where to compute.")]
 Linear = Annotated[
-    str, typer.Option(help="Products with quantized weights: fast rounds activations, or exact.")
+    str,
+    typer.Option(help="Products with quantized weights: exact, or fast or int8, which round."),
 ]
 
 

@@ -26,6 +26,7 @@ from rushlight.core.backends.webgpu.backend import WebGpuBackend
 from rushlight.core.backends.webgpu.compiler import autotune
 from rushlight.core.backends.webgpu.lowering import attention
 from rushlight.core.backends.webgpu.lowering.products import gemm
+from rushlight.core.backends.webgpu.lowering.products.rounded import FEATURE as PACKED
 from rushlight.core.basis.dtype import DTYPES
 from rushlight.core.nn import functional as F
 from rushlight.core.ops.matmul import linear_t
@@ -121,6 +122,7 @@ def collect() -> list[Found]:
         (GPU, (), 1 << 27, _measured),
         (GPU, ("subgroups",), 1 << 27, _products),
         (GPU, ("shader-f16", "subgroups"), 1 << 27, _products),
+        (GPU, (PACKED, "shader-f16"), 1 << 27, _bytes),
         (CPU, (), 1 << 16, _pieces),
         (GPU, ("shader-f16",), 1 << 16, _pieces),
         (GPU, (), 1 << 27, _measuring),
@@ -341,6 +343,25 @@ def _products(device: rl.Device) -> None:
                     index = _ones(device, 5, dtype="int64")
                     y = F.linear_experts(x.requires_grad_(), experts, index)
                     rl.autograd.grad(y.sum(), [x])
+
+
+def _bytes(device: rl.Device) -> None:
+    """Products in the modes that round: in integers of every quantized type that has them."""
+    with rl.linear_mode("int8"):
+        for name in gemm.BYTES:
+            with _forced(name):
+                for kind in BLOCKS if name == "int8_row" else ("q4_0", "q2_k", "q4_k"):
+                    k = _columns(kind)
+                    F.linear(_ones(device, 5, k), _blocks(kind, 8, k).to(device))
+        x = _ones(device, 5, 64)
+        weight = _blocks("q4_0", 8, 64).to(device)
+        with _forced("int8_tile64"):
+            F.linear(x.half(), weight), F.linear(_ones(device, 64, 5).t(), weight)
+        for name in gemm.HALVES:
+            with _forced(name):
+                for kind in ("q4_0", "q4_k", "iq2_s"):
+                    k = _columns(kind)
+                    F.linear(_ones(device, 5, k), _blocks(kind, 8, k).to(device))
 
 
 def _product(device: rl.Device, k: int, m: int, reals: Sequence[str]) -> None:

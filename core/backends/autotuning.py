@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import Any, NamedTuple, Protocol
 
+from rushlight.core.backends.modes import get_linear_mode
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.basis.dtype import DType
 from rushlight.core.basis.layout import Layout
@@ -28,12 +29,16 @@ _MOST_CLASSES = 1024
 
 
 class Sample(NamedTuple):
-    """An op and operands of a class: dtypes and layouts. None for an omitted operand."""
+    """An op and operands of a class: dtypes and layouts. None for an omitted operand.
+
+    mode: of products with quantized weights, see `rl.set_linear_mode`.
+    """
 
     op: str
     inputs: tuple[tuple[DType, Layout] | None, ...]
     out: tuple[DType, Layout]
     attrs: Mapping[str, Any]
+    mode: str = "exact"
 
 
 class Row(NamedTuple):
@@ -84,7 +89,10 @@ class Choices:
         operands = tuple(None if x is None else (x.dtype, x.layout) for x in inputs)
         # A fused op asks like its ops, but cannot run by itself.
         for key in self.asked if "epilogue" not in attrs else ():
-            self.met[key] = self.met[key][0], Sample(op, operands, (out.dtype, out.layout), attrs)
+            self.met[key] = (
+                self.met[key][0],
+                Sample(op, operands, (out.dtype, out.layout), attrs, get_linear_mode()),
+            )
         self.asked.clear()
 
     def adopt(self, rows: Sequence[Row]) -> None:

@@ -20,8 +20,11 @@ class MetaBackend:
 
     asynchronous = False
     min_element_width = 1
-    fast_linear: frozenset[DType] = frozenset()
     weights_layout: Literal["gguf", "planes"] = "gguf"
+
+    def linear_as(self, mode: str, dtype: DType) -> str:
+        """ "exact": nothing is computed."""
+        return "exact"
 
     def allocate(self, nbytes: int, dtype: DType) -> None:
         """No buffer: there are no values."""

@@ -7,7 +7,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 
 debugging = [False]
-_MODES = ("exact", "fast")
+# How `linear` may multiply with quantized weights.
+LINEAR_MODES = ("exact", "fast", "float16", "int8")
 _mode_everywhere = ["exact"]  # of all threads
 _mode_here: ContextVar[str | None] = ContextVar("linear_mode", default=None)
 
@@ -26,12 +27,15 @@ def debug(enabled: bool = True) -> Iterator[None]:
 
 
 def set_linear_mode(mode: str) -> None:
-    """Set how `linear` multiplies with block-quantized weights: "exact" (default) or "fast".
+    """Set how `linear` multiplies with block-quantized weights; "exact" is the default.
 
-    exact: activations stay float32. fast: each 32 activations are rounded to 16-bit integers
-    (llama.cpp uses 8 bits) if the device has such a kernel; else as exact. Generation has its own
-    setting (its option `linear`), and `linear_mode` sets the mode for a block of code. ValueError
-    for another mode.
+    exact: activations stay float32. fast: each 32 activations are rounded to 16-bit integers, on
+    cpu. float16: on webgpu, products of more than 16 rows are computed in float16 and added up in
+    float32 after eight of them. int8: there, each 32 activations are rounded to 8-bit integers, for
+    types whose elements are bytes times a scale; it changes a few of 100 tokens, as llama.cpp's
+    products do. A device without such a kernel takes the next mode that is more exact. Generation
+    has its own setting (its option `linear`), and `linear_mode` sets the mode for a block of code.
+    ValueError for another mode.
     """
     _mode_everywhere[0] = _checked(mode)
 
@@ -52,7 +56,7 @@ def linear_mode(mode: str) -> Iterator[None]:
 
 
 def _checked(mode: str) -> str:
-    if mode not in _MODES:
-        known = ", ".join(_MODES)
+    if mode not in LINEAR_MODES:
+        known = ", ".join(LINEAR_MODES)
         raise ValueError(f"linear mode {mode!r} is not supported; supported: {known}")
     return mode

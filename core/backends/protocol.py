@@ -111,9 +111,9 @@ class Backend(Protocol):
     min_element_width: int
     weights_layout: Literal["gguf", "planes"]
 
-    @property
-    def fast_linear(self) -> frozenset[DType]:
-        """The quantized types whose products have the mode "fast"; see `rl.set_linear_mode`."""
+    def linear_as(self, mode: str, dtype: DType) -> str:
+        """The mode that products with `dtype` run in if `mode` is asked for; `rl.set_linear_mode`
+        lists them."""
 
     def allocate(self, nbytes: int, dtype: DType) -> Any:
         """A new buffer for `nbytes` bytes of elements, not initialised."""

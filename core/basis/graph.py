@@ -88,7 +88,7 @@ class Step(NamedTuple):
     """One op as it ran.
 
     draw: the generator and the number of words that the op draws; None for an op without random
-    numbers. activation_precision: "exact" or "fast", for products with quantized weights.
+    numbers. activation_precision: of products with quantized weights, see `rl.set_linear_mode`.
     """
 
     name: str

@@ -270,8 +270,10 @@ class CausalLM(Chatting):
 
     def linear_in_use(self, asked: str) -> str:
         """The mode in which products with quantized weights run if `asked` is requested."""
-        fast = self.device.backend.fast_linear
-        return asked if any(p.dtype in fast for p in self.parameters()) else "exact"
+        backend = self.device.backend
+        dtypes = {p.dtype for p in self.parameters() if p.dtype.kind == "q"}
+        modes = {backend.linear_as(asked, dtype) for dtype in dtypes}
+        return next(iter(modes - {"exact"}), "exact")
 
     def generate_batch(self, prompts: Sequence[str | Sequence[int]], **options: Any) -> list[str]:
         """The continuations of several prompts, computed together; each equals that of `generate`.

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from rushlight.core.backends import Device
+from rushlight.core.backends import LINEAR_MODES, Device
 from rushlight.core.basis.dtype import bool_
 from rushlight.core.tensor.tensor import Tensor
 
@@ -339,7 +339,7 @@ _NUMBERS: dict[str, tuple[float, float]] = {
 }
 _OPEN = ("top_p", "typical_p", "repetition_penalty")  # zero is none of their values
 _CHOICES: dict[str, tuple[Any, ...]] = {
-    "linear": ("exact", "fast"),
+    "linear": LINEAR_MODES,
     "cache_type": CACHE_TYPES,
     "overflow": ("error", "shift"),
     "mirostat": (0, 1, 2),

@@ -100,7 +100,8 @@ class DecodeSession:
         moved, written = self._changed.changes(model)
         if moved or self.cache.dtype.name != cache_type:
             return False
-        other = linear != self.activation_precision and model.linear_in_use("fast") != "exact"
+        before = model.linear_in_use(self.activation_precision)
+        other = linear != self.activation_precision and model.linear_in_use(linear) != before
         if written or other:
             self.restart()
         return True

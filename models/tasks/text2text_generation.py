@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
+from rushlight.core.backends import LINEAR_MODES
 from rushlight.models.generation.sampling import CACHE_TYPES
 from rushlight.models.generation.search.options import chosen
 from rushlight.models.generation.steps import Token
@@ -54,8 +55,8 @@ SEARCH = (
         "linear",
         "text",
         "fast",
-        "Products with quantized weights: fast rounds activations.",
-        ("fast", "exact"),
+        "Products with quantized weights: fast or int8 round activations, or exact.",
+        LINEAR_MODES,
     ),
     Option("cache_type", "text", "float32", "The dtype of cached keys and values.", CACHE_TYPES),
 )

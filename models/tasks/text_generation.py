@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
+from rushlight.core.backends import LINEAR_MODES
 from rushlight.models.generation.chatting import check_variable, check_variables
 from rushlight.models.generation.followed import NUMBERS, Followed
 from rushlight.models.generation.pictures import plain_ids
@@ -112,8 +113,8 @@ SAMPLING = (
     _option(
         "linear",
         "text",
-        "Products with quantized weights: fast rounds activations, or exact.",
-        ("exact", "fast"),
+        "Products with quantized weights: fast or int8 round activations, or exact.",
+        LINEAR_MODES,
     ),
     _option(
         "cache_type",

@@ -83,7 +83,8 @@ info = {**device.info, "features": list(device.info["features"])}
     info = found[3]
     assert info["device"] and info["backend"] == "browser" and info["type"] == "CPU"
     assert info["limits"]["maxStorageBufferBindingSize"] >= 128 << 20
-    assert set(info["features"]) <= {"shader-f16", "subgroups", "timestamp-query"}
+    known = {"shader-f16", "subgroups", "timestamp-query", "packed-4x8-integer-dot-product"}
+    assert set(info["features"]) <= known
 
 
 def test_a_page_without_https_is_told_so(pages: Any, serve: Any, python_place: Path) -> None:

@@ -252,7 +252,8 @@ def test_the_adapter_says_what_it_is_and_what_it_can(port: Port) -> None:
     assert port.limits["maxStorageBufferBindingSize"] >= 128 << 20
     assert port.limits["maxStorageBuffersPerShaderStage"] >= 8
     assert port.limits["maxComputeInvocationsPerWorkgroup"] >= 256
-    assert port.features <= {"shader-f16", "subgroups", "timestamp-query"}
+    known = {"shader-f16", "subgroups", "timestamp-query", "packed-4x8-integer-dot-product"}
+    assert port.features <= known
     assert port.lost is None
 
 

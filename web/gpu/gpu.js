@@ -14,6 +14,8 @@ import { Timer } from "./timer.js";
  * @typedef {import("./commands.js").Kept} Kept
  */
 
+// A feature of the language, listed among the adapter's.
+const PACKED = /** @type {GPUFeatureName} */ ("packed-4x8-integer-dot-product");
 const FEATURES = /** @type {GPUFeatureName[]} */ (["shader-f16", "subgroups", "timestamp-query"]);
 
 /**
@@ -28,6 +30,7 @@ export async function open(py) {
   for (const name in adapter.limits) limits[name] = /** @type {any} */ (adapter.limits)[name];
   const requiredLimits = limits;
   const device = await adapter.requestDevice({ requiredFeatures: features, requiredLimits });
+  if (navigator.gpu.wgslLanguageFeatures?.has(PACKED.replaceAll("-", "_"))) features.push(PACKED);
   return new Port(py, adapter, device, features);
 }
 

@@ -62,9 +62,10 @@ export interface LoadOptions {
   dtype?: string | Record<string, string>;
   /** "onnx": the folder's ONNX files, where it has other weights too. */
   format?: "onnx";
-  /** How the CPU multiplies quantized weights: "fast" (the default) rounds activations to 16 bits,
-   *  "exact" does not. `Model.linear` says which mode is in use. */
-  linear?: "exact" | "fast";
+  /** How quantized weights are multiplied: "fast" (the default) rounds activations to 16 bits on
+   *  the CPU, "int8" to 8 bits on WebGPU, "float16" computes prompts in it there, "exact" rounds
+   *  nothing. `Model.linear` says which mode is in use. */
+  linear?: "exact" | "fast" | "float16" | "int8";
   /** The most tokens of a context, which bounds the memory of a conversation; by default and at
    *  most the model's own. */
   context?: number;
@@ -349,8 +350,8 @@ export interface GenerateOptions {
   sinks?: number;
   /** The form of the answer: a JSON Schema, a pattern, choices or a grammar. */
   responseFormat?: ResponseFormat;
-  /** How the CPU multiplies quantized weights; by default as given to `load`. */
-  linear?: "exact" | "fast";
+  /** How quantized weights are multiplied; by default as given to `load`. */
+  linear?: "exact" | "fast" | "float16" | "int8";
   /** The dtype of cached keys and values: "float32" (the default), or a smaller one. */
   cacheType?: "float32" | "float16" | "q8_0";
   signal?: AbortSignal;
@@ -758,8 +759,8 @@ export interface Model {
   readonly adapter: string;
   /** The CPU's kernels: "relaxed SIMD", "SIMD128", or "NumPy" and the reason; "" on WebGPU. */
   readonly kernels: string;
-  /** How the CPU multiplies quantized weights. */
-  readonly linear: "exact" | "fast";
+  /** How quantized weights are multiplied. */
+  readonly linear: "exact" | "fast" | "float16" | "int8";
   /** Why "auto" chose the CPU; "" otherwise. */
   readonly why: string;
   /** Seconds from the call of `load` until the model was ready. */

@@ -17,6 +17,8 @@ import { sourceOf } from "../loading/listing.js";
 
 const BATCH_SIZE = 8;
 const DEVICES = ["cpu", "webgpu", "auto"];
+// How products with quantized weights may be computed.
+const LINEAR = ["exact", "fast", "float16", "int8"];
 
 export { RushlightError } from "./link.js";
 export { captureAudio } from "./live.js";
@@ -201,8 +203,9 @@ class Runtime {
       const known = DEVICES.join(", ");
       throw new RangeError(`load: device "${device}" is not supported; supported: ${known}`);
     }
-    if (!["exact", "fast"].includes(linear)) {
-      throw new RangeError(`load: linear "${linear}" is not supported; supported: exact, fast`);
+    if (!LINEAR.includes(linear)) {
+      const known = LINEAR.join(", ");
+      throw new RangeError(`load: linear "${linear}" is not supported; supported: ${known}`);
     }
     if (context !== undefined && !(Number.isInteger(context) && context > 0)) {
       throw new RangeError(`load: context is ${context}; it must be a whole number of tokens`);

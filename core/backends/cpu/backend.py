@@ -86,10 +86,10 @@ class CpuBackend:
     min_element_width = 1
     weights_layout: Literal["gguf", "planes"] = "gguf"
 
-    @property
-    def fast_linear(self) -> frozenset[DType]:
-        """The types with C kernels."""
-        return frozenset() if simd.library is None else BLOCK_KERNELS
+    def linear_as(self, mode: str, dtype: DType) -> str:
+        """The modes that round are "fast" here, for types with C kernels."""
+        rounds = mode != "exact" and simd.library is not None and dtype in BLOCK_KERNELS
+        return "fast" if rounds else "exact"
 
     def allocate(self, nbytes: int, dtype: DType) -> Bytes:
         """Memory for `nbytes` bytes, not initialised."""

@@ -43,7 +43,6 @@ class WebGpuBackend:
 
     asynchronous = True
     min_element_width = 4
-    fast_linear: frozenset[DType] = frozenset()
     weights_layout: Literal["gguf", "planes"] = "planes"
 
     def __init__(self, port: Port) -> None:
@@ -235,6 +234,12 @@ class WebGpuBackend:
             self.port.close()
 
     # Ops.
+
+    def linear_as(self, mode: str, dtype: DType) -> str:
+        """The same, or a more exact one where the adapter or the type lacks something."""
+        from rushlight.core.backends.webgpu.lowering.products.rounded import mode_for
+
+        return mode_for(mode, dtype, self.port.features)
 
     def supports(self, name: str) -> bool:
         """Whether there is a lowering for the op `name`."""

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any
 
+from rushlight.core.backends import LINEAR_MODES
 from rushlight.models.generation.sampling import CACHE_TYPES
 
 # Tokens of an answer if neither the caller nor the checkpoint says how many.
@@ -86,7 +87,7 @@ class SearchOptions:
                 raise ValueError(f"generate: {name} is {value}; it must be from {least} to {most}")
         listed = {
             "early_stopping": (True, False, "never"),
-            "linear": ("exact", "fast"),
+            "linear": LINEAR_MODES,
             "cache_type": CACHE_TYPES,
         }
         for name, choices in listed.items():

@@ -71,7 +71,7 @@ def _product(kernel: str, out: Any, x: Any, weight: Any, bias: Any, index: Any) 
     ):
         return None
     operands = (out, x, weight, bias, index, _codes(weight.dtype))
-    return Record(kernel, operands, (int(get_linear_mode() == "fast"),))
+    return Record(kernel, operands, (int(get_linear_mode() != "exact"),))
 
 
 def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:

@@ -247,6 +247,52 @@ def dot(dtype: DType) -> Reading:
     return _trace(dtype, True, head, "}", build)
 
 
+@cache
+def run_bytes(dtype: DType) -> Reading | None:
+    """run_bytes(run): the 32 elements of a run as signed bytes, in the first two vectors.
+
+    The third holds floats: the scale of each half, and what is added to the elements of each. None
+    for a type whose elements are no bytes times a scale.
+    """
+    forms: list[tuple[str, str]] = []  # scale and offset of each quad
+
+    def build(block: Block, even: bool) -> str:
+        first, words = _run(block, dtype), []
+        forms.clear()
+        for q in range(_QUADS):
+            value = _four(block, dtype, first + 4 * q, even)
+            if isinstance(value, FourBytes):
+                value = Linear(block.lines, SharedFloat(block.lines, "1.0"), value, None)
+            if not (isinstance(value, Linear) and isinstance(value.integers, FourBytes)):
+                raise DiffersPerLane("elements that are no bytes")
+            word, lack = value.integers.signed_bytes()
+            factor, least = value.integers.factor, value.integers.offset
+            scale = value.scale * factor if factor != 1 else value.scale
+            more = value.scale * (least + lack * factor) if least or lack else None
+            offset = value.offset if more is None or value.offset is None else value.offset + more
+            offset = offset or more
+            words.append(word)
+            forms.append((scale.text, offset.text if offset else "0.0"))
+        half = _QUADS // 2
+        (low, more_low), (high, more_high) = forms[0], forms[half]
+        vectors = [f"vec4<u32>({', '.join(words[i : i + half])})" for i in (0, half)]
+        floats = f"vec4<f32>({low}, {high}, {more_low}, {more_high})"
+        return f"array<vec4<u32>, 3>({', '.join(vectors)}, bitcast<vec4<u32>>({floats}))"
+
+    head = "fn run_bytes(run: u32) -> array<vec4<u32>, 3> {"
+    try:
+        head = f"{head} let block = i32(run / {dtype.block // RUN}u);"
+        reading = _trace(dtype, True, head, "}", build)
+    except (TypeError, AttributeError):
+        return None
+    if any(len(set(forms[i : i + _QUADS // 2])) > 1 for i in (0, _QUADS // 2)):
+        return None  # scales of fewer than 16 elements
+    halves, offsets = len(set(forms)) > 1, any(offset != "0.0" for _, offset in forms)
+    said = (("HALVES", halves), ("OFFSETS", offsets))
+    consts = (f"const {name} = {str(value).lower()};" for name, value in said)
+    return reading._replace(lines=(*reading.lines, *consts))
+
+
 def _factor(q: int) -> str:
     """Quad q of the values that a run is multiplied with."""
     return f"low[{q}]" if q < _QUADS // 2 else f"high[{q - _QUADS // 2}]"

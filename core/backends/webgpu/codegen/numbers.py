@@ -276,6 +276,16 @@ class FourBytes(Number):
         masks = ", ".join(f"{self.mask << 8 * j:#x}u" for j in range(4))
         return f"vec4<f32>(vec4<i32>(vec4<u32>({self.word}) & vec4<u32>({masks})))"
 
+    def signed_bytes(self) -> tuple[str, int]:
+        """The bytes as a word of signed ones, and what each of them lacks."""
+        if self.mask & ~self.sure:
+            raise DiffersPerLane("bits of two elements")
+        if self.signed:
+            return self.lines.let(f"{self.word} ^ 0x808080u"), 0
+        if self.mask > 127:
+            return self.lines.let(f"{self._solid()} ^ 0x80808080u"), 128
+        return self._solid(), 0
+
     def vector(self) -> Vector:
         text = f"{self.fields()} * FIELDS"
         if self.factor != 1:

@@ -14,7 +14,7 @@ import numpy as np
 from rushlight.core.backends.protocol import Operand
 from rushlight.core.backends.webgpu.codegen import access
 from rushlight.core.backends.webgpu.codegen.blocks import plane_slices
-from rushlight.core.backends.webgpu.codegen.formula import Reading, dot, quad, run
+from rushlight.core.backends.webgpu.codegen.formula import Reading, dot, quad, run, run_bytes
 from rushlight.core.backends.webgpu.codegen.planes import codebook_of, is_whole, planes_of
 from rushlight.core.backends.webgpu.emit import Emitter
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
@@ -83,9 +83,9 @@ def lines(name: str, first: int, dtype: DType, quads: bool, half: bool) -> tuple
 def run_lines(first: int, dtype: DType, file: str) -> tuple[str, ...] | None:
     """WGSL that binds blocks from binding `first` on and defines what the text of a kernel reads
     runs by, block_dot or formula_run; see formula.py. None where it reads elements."""
-    for function, reading in (("block_dot", dot), ("formula_run", run)):
-        if function in file:
-            return _reading_lines(first, dtype, reading(dtype))
+    for function, reading in (("block_dot", dot), ("formula_run", run), ("run_bytes", run_bytes)):
+        if function in file and (made := reading(dtype)) is not None:
+            return _reading_lines(first, dtype, made)
     return None
 
 

@@ -11,6 +11,7 @@ import struct
 from array import array
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from rushlight.core.backends.modes import linear_mode
 from rushlight.core.backends.passes.folding import fold
 from rushlight.core.backends.passes.last_states import write_state_in_place
 from rushlight.core.backends.passes.reusing import SharedBuffers, reuse
@@ -141,7 +142,8 @@ class WebGpuExecutable:
             for step in steps:
                 first = len(tape)
                 e = Emitter(step.name, recorder, pool, backend.status)
-                backend.emit(e, step.inputs, step.out, step.attrs)
+                with linear_mode(step.activation_precision):
+                    backend.emit(e, step.inputs, step.out, step.attrs)
                 price = cost(step.name, step.inputs, step.out, step.attrs)
                 credit([d.op for d in tape[first:]], price)
                 for d in tape[first:] if step.draw else ():

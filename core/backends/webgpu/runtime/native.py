@@ -106,7 +106,9 @@ class NativePort(Timed):
             lambda: adapter.request_device_sync(required_features=wanted, required_limits=limits)
         )
         self.limits: Mapping[str, int] = {_camel(k): v for k, v in self.device.limits.items()}
-        self.features = frozenset(_FEATURES[f] for f in wanted)
+        # naga knows it everywhere, and writes it out where a driver does not.
+        language = {"packed-4x8-integer-dot-product"}
+        self.features = frozenset(_FEATURES[f] for f in wanted) | language
         self._lost: str | None = None
         self._next = 0
         self._buffers: dict[int, Any] = {}

@@ -114,7 +114,7 @@ def _emit(
     each = max(-(-rows // experts), 2)  # rows of an expert, as a guess
     if rows < 2 * experts or experts > _MOST_EXPERTS:
         each = 1
-    config = configuration(choose(e, each, m, k, 1, right), right)
+    config = configuration(choose(e, each, m, k, 1, right, tiles=False), right)
     single = config.rows == 1
     bound_out, out_at = e.bind(out.operand, out.layout)
     wide = not any(n % 4 for n in (m, columns, column, out.layout.offset))

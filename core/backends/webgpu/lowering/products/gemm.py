@@ -21,10 +21,17 @@ from rushlight.core.backends.webgpu.lowering.creation import cast_expression
 from rushlight.core.backends.webgpu.lowering.map import emit_map
 from rushlight.core.backends.webgpu.lowering.products.epilogue import Tail, afterwards
 from rushlight.core.backends.webgpu.lowering.products.product import (
+    ROUNDED,
     TAIL,
     Side,
     product_kernel,
     side,
+)
+from rushlight.core.backends.webgpu.lowering.products.rounded import (
+    byte_types,
+    fits,
+    mode_of,
+    rounded,
 )
 from rushlight.core.backends.webgpu.runtime.recorder import Slice
 from rushlight.core.basis.dtype import DTYPES, DType, float32
@@ -100,6 +107,23 @@ BLOCKS: dict[str, Config] = {
     "rows_wide": _runs(4, 8, 1),
     "rows_split": _runs(4, 64, 32),
 }
+# The same in integers of 8 bits, and tiles of them; see rounded.py.
+BYTES: dict[str, Config] = {
+    f"int8_{name}": config._replace(file=config.file.replace("blocks", "bytes"))
+    for name, config in BLOCKS.items()
+} | {
+    "int8_tile64": Config("matmul_bytes_tile", 64, 64, ("const DOWN = 1u;",)),
+    "int8_tile128": Config("matmul_bytes_tile", 128, 128, ("const DOWN = 2u;",)),
+}
+# Tiles of them in float16, where there is shader-f16.
+HALVES: dict[str, Config] = {
+    f"float16_tile{64 * down}": Config(
+        "matmul_half_tile", 64 * down, 64 * down, ("enable f16;", f"const DOWN = {down}u;")
+    )
+    for down in (1, 2)
+}
+# Bytes of workgroup memory that the larger of them takes.
+_HALVES_BYTES = 17 << 10
 # A test sets this to the name of one configuration, which then computes every product.
 forced: list[str] = []
 # Sums that go into one kernel on a CPU, where a round takes four products.
@@ -159,10 +183,16 @@ def matrix(x: Operand, layout: Layout | None = None) -> Matrix:
     return Matrix(x, layout or x.layout)
 
 
-def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side) -> str:
-    """The configuration for a result of this shape; right: b."""
+def choose(
+    e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side, tiles: bool = True
+) -> str:
+    """The configuration for a result of this shape; right: b.
+
+    tiles: whether rows may be rounded before, for tiles in integers.
+    """
     if forced:
         return forced[0]
+    mode = mode_of(e, right)
     few = next((n for n in (1, 4, 16) if rows <= n), 0)
     if right.of_runs and rows <= 4 and e.on_cpu and e.at_once == 8:
         guess = "row_wide" if rows == 1 else "rows_wide"
@@ -170,6 +200,12 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
         guess = _guess(e, rows, columns, k, batch, right.turned)
     if right.of_runs and guess == "row_split":
         guess = _shared(columns * batch, k)
+    kind = right.dtype.name + " of windows" * bool(right.windows)
+    if mode == "int8" and (tiles or rows <= 16):
+        kind = f"{kind} {mode}"
+        guess = f"int8_{guess}" if f"int8_{guess}" in BYTES else "int8_rows_wide"
+    elif mode == "float16" and rows > 16:
+        kind, guess = f"{kind} {mode}", "float16_tile64"
     return e.pick(
         guess,
         "product",
@@ -177,7 +213,7 @@ def choose(e: Emitter, rows: int, columns: int, k: int, batch: int, right: Side)
         up_to(columns, 1 << 17),
         up_to(k, 1 << 14),
         up_to(batch, 64),
-        right.dtype.name + " of windows" * bool(right.windows),
+        kind,
         "along" if right.turned else "across",
     )
 
@@ -186,6 +222,10 @@ def configuration(name: str, right: Side) -> Config:
     """The configuration of a name for a product with `right`."""
     if right.of_runs and name in BLOCKS:
         return BLOCKS[name]
+    if right.of_runs and name in HALVES:
+        return HALVES[name]
+    if right.of_runs and name in BYTES and right.dtype in byte_types():
+        return BYTES[name]
     return CONFIGS.get(name, CONFIGS["row"])
 
 
@@ -194,6 +234,14 @@ def candidates(
 ) -> list[str]:
     """The configurations that may be chosen for a class of products."""
     names = []
+    kind, _, mode = kind.partition(" ")
+    if mode == "int8" and kind in DTYPES:
+        each = 1 if rows == 1 else 4
+        names = [n for n, c in BYTES.items() if c.rows == each and rows <= 16 + 1024 * e.on_cpu]
+        names += [n for n, c in BYTES.items() if c.rows > 4 and rows > 1]
+    if mode in ("int8", "float16") and rows > 16 and "shader-f16" in e.features:
+        large = e.limits["maxComputeWorkgroupStorageSize"] >= _HALVES_BYTES
+        names += [n for n, c in HALVES.items() if large or c.rows == 64]
     if rows <= 16:
         few_rows = "row" if rows == 1 else "rows"
         names = [few_rows, f"{few_rows}_split", f"{few_rows}_split_columns"]
@@ -352,15 +400,17 @@ def _emit(
 ) -> None:
     *batch, n, m = out.layout.shape
     k = a.layout.shape[-1]
+    # a is read along k, b along its columns.
+    left, right = a.side(-1, -2), b.side(-1, -2)
+    name = choose(e, n, m, k, math.prod(batch), right, fits(e, math.prod(batch) * n, k))
+    config = configuration(name, right)
+    if config.file == "matmul_bytes_tile":
+        a, left = matrix(rounded(e, a)), ROUNDED
     every = [x.layout.strides for x in (a, b, out, *([bias] if bias else ()))]
     sizes, steps = e.walk(tuple(batch), [strides[:-2] for strides in every])
     count = 1
     for size in sizes:
         count *= size
-    # a is read along k, b along its columns.
-    left, right = a.side(-1, -2), b.side(-1, -2)
-    name = choose(e, n, m, k, count, right)
-    config = configuration(name, right)
     far = out.layout.strides[-2] if n > 1 else 0
     wide = out.layout.strides[-1] == 1 and not any(
         s % 4 for s in (m, far, out.layout.offset, *(steps[2] if count > 1 else ()))

@@ -9,7 +9,7 @@ from rushlight.core.backends.webgpu.codegen import access, quads
 from rushlight.core.backends.webgpu.lowering.fused import Chain
 from rushlight.core.backends.webgpu.lowering.products import epilogue
 from rushlight.core.backends.webgpu.runtime.recorder import Kernel
-from rushlight.core.basis.dtype import DType, float32
+from rushlight.core.basis.dtype import DType, float32, uint32
 from rushlight.core.basis.layout import Layout
 from rushlight.wgsl_kernels import compose, text
 
@@ -26,6 +26,10 @@ class Side(NamedTuple):
     def of_runs(self) -> bool:
         """Whether a column of b lies in runs of quantized elements."""
         return self.dtype.kind == "q" and self.turned
+
+
+# Rows that rounded.py made of others: a kernel reads them as a_runs.
+ROUNDED = Side(uint32, True, False)
 
 
 def side(dtype: DType, layout: Layout, dense: int, other: int) -> Side:
@@ -142,6 +146,9 @@ def _window_block(name: str, divided: bool) -> list[str]:
     ]
 
 
+_RUNS = "@group(0) @binding(0) var<storage, read> a_runs: array<vec4<u32>>;"
+
+
 @cache
 def product_kernel(
     file: str,
@@ -168,7 +175,9 @@ def product_kernel(
     at_out = at_b + quads.bindings_of(b.dtype)
     # The kernels want a's vectors along k and b's along its columns.
     branches = "a_block" in text(file)
-    if branches:
+    if a is ROUNDED:
+        blocks = []
+    elif branches:
         blocks = _block_lines("a", "row_end()", "P(2u)", a, bool(rows))
     else:  # a CPU runs both sides of a branch, so these have none
         blocks = [*_inside_lines("a", a, "q", ragged, bool(rows)), _row_line(a, ragged, bool(rows))]
@@ -182,7 +191,7 @@ def product_kernel(
     else:
         blocks += _inside_lines("b", b, "p", ragged, False)
     lines = [
-        *quads.lines("a", 0, a.dtype, a.quads, half),
+        *([_RUNS] if a is ROUNDED else quads.lines("a", 0, a.dtype, a.quads, half)),
         *(runs or quads.lines("b", at_b, b.dtype, b.quads, half)),
         "var<private> a_base: u32; var<private> b_base: u32;",
         "var<private> out_base: u32; var<private> bias_base: u32;",
