@@ -72,7 +72,8 @@ class LayerSpec:
     is the whole layer, with its norms and residuals. rotary: the positions that a block rotates by;
     an AttentionSpec has its own. beside: the name and maker of a second block, whose result is
     added; its number, of its state too, is the layer's plus the number of layers. names: of the
-    layer's parts, where they are not those of the other layers.
+    layer's parts, where they are not those of the other layers. before_mlp: the norm there, where
+    it differs from that of the other layers.
     """
 
     attention: AttentionSpec | MakeBlock
@@ -81,6 +82,7 @@ class LayerSpec:
     rotary: RotarySpec | None = None
     beside: tuple[str, MakeBlock] | None = None
     names: DecoderNames | None = None
+    before_mlp: NormSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,8 @@ class DecoderSpec:
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
     it differs from `norm`. first_norm: false if the first layer has no norm before attention.
-    transform: of hidden states before the head. deep: the layers after which what pictures add is
+    transform: of hidden states before the head. head_rows: the logits, where they are
+    fewer than the words that can be read. deep: the layers after which what pictures add is
     added, where they are not the first ones.
     """
 
@@ -123,6 +126,7 @@ class DecoderSpec:
     last_norm: NormSpec | None = None
     first_norm: bool = True
     transform: HeadTransform | None = None
+    head_rows: int | None = None
     deep: tuple[int, ...] = ()
 
 

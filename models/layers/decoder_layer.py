@@ -46,7 +46,8 @@ class DecoderLayer(nn.Module):
             norms += [names.before_mlp, names.after_mlp]
         for name in norms:
             if name is not None:
-                put(self, name, make_norm(spec.width, spec.norm))
+                own = layer_spec.before_mlp if name == names.before_mlp else None
+                put(self, name, make_norm(spec.width, own or spec.norm))
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
