@@ -30,9 +30,7 @@ class NormSpec:
 
     def __post_init__(self) -> None:
         if self.gate is not None and self.gate < 1:
-            raise FormatError(
-                f"config.json: gated_norm_rank is {self.gate}; it must be positive"
-            )
+            raise FormatError(f"config.json: gated_norm_rank is {self.gate}; it must be positive")
 
 
 class OffsetRMSNorm(nn.RMSNorm):

@@ -50,6 +50,7 @@ class Router(nn.Linear):
         self.spec, self.count, self.chosen = spec, count, chosen
         groups = spec.groups
         most = count // max(groups, 1) * min(spec.kept, groups)
+        most = most if math.isinf(spec.other) else count
         if groups < 1 or count % groups or not 0 < chosen <= most or spec.best > count // groups:
             raise FormatError(
                 f"config.json: {chosen} of {count} experts in {groups} groups, of which "

@@ -1,4 +1,4 @@
-"""Apertus 1.5 (Swiss AI, 2026), its language model: Apertus that reads more words than it writes."""
+"""Apertus 1.5 (Swiss AI, 2026), its decoder: Apertus that reads more words than it writes."""
 
 from __future__ import annotations
 

@@ -37,7 +37,8 @@ class LatentSpec:
     name of a matrix whose sigmoid multiplies the results, of all features or of a head at once if
     `gate_heads`. sinks: the name of a further score of each head. rotated: the features of `rotary`
     are rotated; else there are no positions. index: what chooses the keys that are seen. joined:
-    the queries' matrix reads their latent before its norm, too, and gives gates. out: the name of the last matrix.
+    the queries' matrix reads their latent before its norm, too, and gives gates. out: the name of
+    the last matrix.
     """
 
     width: int
