@@ -34,6 +34,13 @@ class Config(cohere.Config):
     model_type: str = "cohere_compass_text"
 
 
+def _of_texts(told: Any) -> Any:
+    # Without how positions are shared among time, height and width, which are equal for texts.
+    if not isinstance(told, dict):
+        return told
+    return {k: v for k, v in told.items() if k not in ("mrope_section", "mrope_interleaved")}
+
+
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for.
 
@@ -41,6 +48,8 @@ def describe(c: Config) -> DecoderSpec:
     """
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: False)
     told = c.rope_parameters if isinstance(c.rope_parameters, dict) else {}
+    told = {kind: _of_texts(value) for kind, value in _of_texts(told).items()}
+    c.rope_parameters = told or None
     by_kind = not {FULL, SLIDING}.isdisjoint(told)
     plain = cohere.describe(replace(c, rope_parameters=None) if by_kind else c)
 
