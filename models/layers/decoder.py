@@ -94,13 +94,14 @@ class DecoderSpec:
     with that offset. embedding_width: of the embedding, if it is projected to `width` and back.
     parallel: attention and MLP read the same x, and both are added to it. norm_sums: the norms
     before the parts are those of the sums after them instead. tied: the head shares the embedding's
-    weight. The scales multiply the embedding, the output of each part, and the logits.
+    weight. depth_scaled: sum number n, from 2 on, of the residuals is (x sqrt(n - 1) + y) /
+    sqrt(n). The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
     it differs from `norm`. first_norm: false if the first layer has no norm before attention.
-    transform: of hidden states before the head. head_rows: the logits, where they are
-    fewer than the words that can be read. deep: the layers after which what pictures add is
-    added, where they are not the first ones.
+    transform: of hidden states before the head. head_rows: the logits, where they are fewer than
+    the words that can be read. deep: the layers after which what pictures add is added, where they
+    are not the first ones.
     """
 
     vocab: int
@@ -118,6 +119,7 @@ class DecoderSpec:
     head_bias: bool = False
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
+    depth_scaled: bool = False
     logits_scale: float = 1.0
     logits_softcap: float | None = None
     names: DecoderNames = DecoderNames()
