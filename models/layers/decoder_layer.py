@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
@@ -83,7 +84,8 @@ class DecoderLayer(nn.Module):
         if not self.spec.depth_scaled:
             return x + y
         number = 2 * self.layer + first
-        return x * ((number - 1) / number) ** 0.5 + y * number**-0.5
+        old, new = math.sqrt((number - 1) / number), 1 / math.sqrt(number)
+        return x * old + y * new
 
     def _scaled(self, x: Tensor) -> Tensor:
         return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale

@@ -27,12 +27,12 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
     reads.
     """
     asked = [given] if isinstance(given, Mapping) else list(given)
-    total = sum(len(as_list(one["query"])) for one in asked)
+    total = sum(len(as_list(question["query"])) for question in asked)
     answers: list[Any] = []
     done = 0
-    for number, one in enumerate(asked):
-        names, rows = _columns(one["table"], number)
-        queries, table = as_list(one["query"]), model.tables(names, rows)
+    for number, question in enumerate(asked):
+        names, rows = _columns(question["table"], number)
+        queries, table = as_list(question["query"]), model.tables(names, rows)
         for query in queries:
             if not query:
                 raise ValueError("table-question-answering: a query is empty")
@@ -47,7 +47,7 @@ def run(model: Any, given: Any, options: Mapping[str, Any], watched: bool) -> Ru
             own += [_told(model, rows, *both) for both in zip(cells, operations, strict=True)]
             done += len(some)
             yield Progress("answer", done, total)
-        answers.append(own[0] if isinstance(one["query"], str) else own)
+        answers.append(own[0] if isinstance(question["query"], str) else own)
     return answers[0] if isinstance(given, Mapping) else answers
 
 
@@ -92,12 +92,12 @@ def _read(model: Any, some: list[TableRow]) -> Run:
         ids[i, : len(row.ids)], mask[i, : len(row.ids)] = row.ids, 1
         types[i, : len(row.ids)] = row.types[:, : types.shape[2]]
     with autograd.no_grad():
-        found = model.answer(*(from_numpy(x).to(model.device) for x in (ids, mask, types)))
-    scores = np.asarray((yield found.cells.float().readback()), np.float64)
+        scored = model.answer(*(from_numpy(x).to(model.device) for x in (ids, mask, types)))
+    scores = np.asarray((yield scored.cells.float().readback()), np.float64)
     shares = 1 / (1 + np.exp(-np.maximum(scores, -88.7)))
     kinds: list[Any] = [None] * len(some)
-    if found.operations is not None:
-        kinds = list(np.asarray((yield found.operations.float().readback())))
+    if scored.operations is not None:
+        kinds = list(np.asarray((yield scored.operations.float().readback())))
     return [
         _of_cells(share[: len(row.ids)], row) for share, row in zip(shares, some, strict=True)
     ], kinds
@@ -116,13 +116,14 @@ def _of_cells(shares: NDArray[Any], row: TableRow) -> Cells:
 def _told(model: Any, rows: list[list[str]], cells: Cells, operations: Any) -> dict[str, Any]:
     places = sorted(place for place, share in cells.items() if share > _LIKELY)
     texts = [rows[row][column] for row, column in places]
-    answer = {"answer": ", ".join(texts), "coordinates": [list(p) for p in places], "cells": texts}
+    text, coordinates = ", ".join(texts), [list(place) for place in places]
+    answer = {"answer": text, "coordinates": coordinates, "cells": texts}
     if operations is None or not model.operations:
         return answer
     best = int(np.argmax(operations))
     name = model.operations[best] if best < len(model.operations) else f"LABEL_{best}"
     before = "" if best == model.nothing_done else f"{name} > "
-    return {**answer, "answer": before + answer["answer"], "aggregator": name}
+    return {**answer, "answer": before + text, "aggregator": name}
 
 
 TASK = Task(

@@ -19,9 +19,9 @@ DATA = Path(__file__).parent / "data" / "families"
 
 def tokenizer(kind: str, **keys: Any) -> Tokenizer:
     settings = {"tokenizer_class": f"{kind}Tokenizer", **keys}
-    made = find_tokenizer({"tokenizer_config.json": json.dumps(settings).encode()})
-    assert made is not None
-    return made
+    tokens = find_tokenizer({"tokenizer_config.json": json.dumps(settings).encode()})
+    assert tokens is not None
+    return tokens
 
 
 def test_ids_are_those_of_transformers() -> None:

@@ -104,8 +104,8 @@ def test_questions_about_tables_are_answered_as_transformers_answers(
     columns = cells if isinstance(cells, dict) else {n: [row[n] for row in cells] for n in names}
     tokens = m.tables(names, list(zip(*columns.values(), strict=True)))
     asked = [query] if isinstance(query, str) else query
-    for one, ids, types in zip(asked, golden["ids"], golden["types"], strict=True):
-        row = tokens.asked(one)
+    for text, ids, types in zip(asked, golden["ids"], golden["types"], strict=True):
+        row = tokens.asked(text)
         assert row.ids.tolist() == ids
         assert row.types.tolist() == types
     ask = rl.pipeline("table-question-answering", m)

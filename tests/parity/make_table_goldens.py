@@ -10,6 +10,7 @@ the tables of tests/models/table_questions.py the tokens and the pipeline's answ
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import json
 import tempfile
@@ -40,7 +41,7 @@ def _module(path: Path) -> Any:
 
 def _questions(table: Any) -> None:
     """Write tokens and answers of questions in words."""
-    import pandas  # type: ignore[import-not-found]
+    pandas: Any = importlib.import_module("pandas")
 
     words = _module(MODELS / "table_questions.py")
     config = transformers.TapasConfig(**words.CONFIG, architectures=["TapasForQuestionAnswering"])

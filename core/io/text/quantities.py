@@ -175,8 +175,8 @@ def relations(asked: Collection[Quantity], column: Mapping[int, Quantity]) -> di
         if key is None:
             continue
         for cell, own in column.items():
-            one, other = key(value), key(own)
-            kind = 1 if one == other else 2 if one < other else 4
+            value_asked, value_there = key(value), key(own)
+            kind = 1 if value_asked == value_there else 2 if value_asked < value_there else 4
             compared[cell] = compared.get(cell, 0) | kind
     return compared
 

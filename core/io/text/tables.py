@@ -103,10 +103,10 @@ class TableTokens:
 
     def _encoded(self, texts: list[str]) -> list[list[int] | None]:
         # None for a text that says nothing; an empty one has no tokens.
-        told = [i for i, text in enumerate(texts) if not _says_nothing(text)]
-        rows = self._tokenizer.encode_batch([texts[i] for i in told], add_special_tokens=False)
+        speaking = [i for i, text in enumerate(texts) if not _says_nothing(text)]
+        rows = self._tokenizer.encode_batch([texts[i] for i in speaking], add_special_tokens=False)
         out: list[list[int] | None] = [None if text else [] for text in texts]
-        for i, row in zip(told, rows, strict=True):
+        for i, row in zip(speaking, rows, strict=True):
             out[i] = row.ids
         return out
 
@@ -127,9 +127,8 @@ class TableTokens:
             # Of the tokens of these rows, those at each place and before.
             firsts = np.maximum(table[table[:, 2] <= rows, 3], 0)
             counts = np.cumsum(np.bincount(firsts, minlength=longest + 1))
-            fits = int(np.argmax(counts[: longest + 1] > room)) if (
-                counts[: longest + 1] > room
-            ).any() else longest  # fmt: skip
+            fitting = counts[: longest + 1] <= room
+            fits = longest if fitting.all() else int(np.argmin(fitting))
             if fits == longest or (reading.trim < 0 and fits):
                 return rows, fits or 1
             if rows <= 1:
@@ -165,7 +164,7 @@ class TableTokens:
                 if cell in places:
                     own[token, 4:6] = places[cell], count + 1 - places[cell]
                 own[token, 6] = compared.get(cell, 0)
-                own[token, BEFORE] = bool(before) and before.get((cell, i), False)
+                own[token, BEFORE] = before is not None and before.get((cell, i), False)
         return TableRow(np.array([*front, *chosen[:, 0].tolist()], np.int64), types)
 
 

@@ -61,18 +61,18 @@ def describe(c: Config) -> DecoderSpec:
     count = c.num_hidden_layers
     within = kinds_of(c.layer_types, count, lambda i: (i + 1) % 6 != 0 and i + 1 < count)
     sparse = sparse_of(c.mlp_layer_types, count, lambda i: i >= 3)
-    told = {SLIDING: {}, FULL: None} if c.rope_parameters is None else c.rope_parameters
+    by_kind = {SLIDING: {}, FULL: None} if c.rope_parameters is None else c.rope_parameters
     kinds = {SLIDING if of else FULL for of in within}
-    if not isinstance(told, dict) or not kinds <= {*told}:
+    if not isinstance(by_kind, dict) or not kinds <= {*by_kind}:
         raise FormatError(
-            f"config.json: rope_parameters is {brief(told)}; it must have {' and '.join(kinds)}"
+            f"config.json: rope_parameters is {brief(by_kind)}; it must have {' and '.join(kinds)}"
         )
-    positions = {**vars(c), "rope_parameters": told}
+    positions = {**vars(c), "rope_parameters": by_kind}
     plain = llama.describe(replace(c, rope_parameters=None))
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         kind = SLIDING if within[layer] else FULL
-        turned = told[kind] is not None
+        turned = by_kind[kind] is not None
         return replace(
             a,
             rotary=rotary_of_kind(positions, a.head_dim, kind, 10000.0) if turned else None,

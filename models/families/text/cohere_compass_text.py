@@ -34,11 +34,11 @@ class Config(cohere.Config):
     model_type: str = "cohere_compass_text"
 
 
-def _of_texts(told: Any) -> Any:
+def _of_texts(settings: Any) -> Any:
     # Without how positions are shared among time, height and width, which are equal for texts.
-    if not isinstance(told, dict):
-        return told
-    return {k: v for k, v in told.items() if k not in ("mrope_section", "mrope_interleaved")}
+    if not isinstance(settings, dict):
+        return settings
+    return {k: v for k, v in settings.items() if k not in ("mrope_section", "mrope_interleaved")}
 
 
 def describe(c: Config) -> DecoderSpec:
@@ -47,16 +47,16 @@ def describe(c: Config) -> DecoderSpec:
     A kind of layer whose `rope_parameters` are null knows no positions.
     """
     within = kinds_of(c.layer_types, c.num_hidden_layers, lambda i: False)
-    told = c.rope_parameters if isinstance(c.rope_parameters, dict) else {}
-    told = {kind: _of_texts(value) for kind, value in _of_texts(told).items()}
-    c.rope_parameters = told or None
-    by_kind = not {FULL, SLIDING}.isdisjoint(told)
+    settings = c.rope_parameters if isinstance(c.rope_parameters, dict) else {}
+    settings = {kind: _of_texts(value) for kind, value in _of_texts(settings).items()}
+    c.rope_parameters = settings or None
+    by_kind = not {FULL, SLIDING}.isdisjoint(settings)
     plain = cohere.describe(replace(c, rope_parameters=None) if by_kind else c)
 
     def changed(layer: int, a: AttentionSpec) -> AttentionSpec:
         kind = SLIDING if within[layer] else FULL
         rotary = rotary_of(vars(c), a.head_dim) if not by_kind else None
-        if by_kind and told.get(kind, {}) is not None:
+        if by_kind and settings.get(kind, {}) is not None:
             rotary = rotary_of_kind(vars(c), a.head_dim, kind, c.rope_theta)
         return replace(a, rotary=rotary, window=c.sliding_window if within[layer] else None)
 
