@@ -294,12 +294,17 @@ def _input(task: Task, given: Mapping[str, Any]) -> Any:
     """The task's input from the arguments."""
     from rushlight.models.tasks.kinds import KINDS
 
+    parse = KINDS[task.input.kind].parsed
     if fields := KINDS[task.input.kind].fields:
-        return {field: given[field] for field in fields}
+        told = {field: given[field] for field in fields}
+        try:
+            return told if parse is None else parse(told)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
     texts = given[task.input.name]
     if task.input.kind == "images":
         return texts if len(texts) > 1 else texts[0]
-    if parse := KINDS[task.input.kind].parsed:
+    if parse is not None:
         try:
             return parse(texts)
         except ValueError as error:

@@ -14,8 +14,13 @@ def find_tokenizer(files: Mapping[str, bytes]) -> Tokenizer | None:
 
     files: their bytes by name. FormatError for a damaged one.
     """
+    from rushlight.core.io.text.vocabularies.added_tokens import named_by
+    from rushlight.core.io.text.vocabularies.characters import CharacterTokenizer
+    from rushlight.core.io.text.vocabularies.classes import kind_of
     from rushlight.core.io.text.vocabularies.vocabulary_files import CONFIG, tokenizer_json
 
+    if "tokenizer.json" not in files and kind_of(named_by(files), files) == "Canine":
+        return CharacterTokenizer()
     definition = tokenizer_json(files)
     return None if definition is None else load_tokenizer(definition, files.get(CONFIG))
 

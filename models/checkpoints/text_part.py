@@ -18,6 +18,7 @@ log = logging.getLogger("rushlight")
 WHOLE = {
     "gemma3": ("gemma3_text", True), "gemma3n": ("gemma3n_text", True),
     "gemma4": ("gemma4_text", True), "gemma4_unified": ("gemma4_unified_text", True),
+    "cohere_compass": ("cohere_compass_text", False), "apertus1p5": ("apertus1p5_text", False),
     "embedding_gemma2": ("embedding_gemma2_text", False),
     "llama4": ("llama4_text", False), "mistral3": ("mistral", True), "lfm2_vl": ("lfm2", True),
     "internvl": ("qwen2", True), "ovis2": ("qwen2", True), "qwen2_audio": ("qwen2", False),

@@ -19,7 +19,12 @@ from rushlight.models.layers.mlp import projection
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
-from rushlight.models.layers.positions.scores import alibi, query_temperature, same_chunk
+from rushlight.models.layers.positions.scores import (
+    alibi,
+    query_temperature,
+    query_warmth,
+    same_chunk,
+)
 from rushlight.models.layers.seeing.pictured import seen_together, sees_together
 
 
@@ -86,13 +91,15 @@ class AttentionSpec:
     the largest magnitude of v, and of q and k after a norm over all heads. sinks: each head has a
     further score without a value. chunk: a token attends to those of its own piece of so many.
     unit: q and k are divided by their root mean square, with this epsilon, after they are rotated.
-    temperature (s, n, m): q is scaled by 1 + s log(1 + floor((position + m) / n)). norm_v: v is
-    divided by its root mean square in each head. keys_are_values: v is what k is before its norm
-    and rotation. keys_of: the earlier layer whose keys and values are read; it `lends` them.
-    scales: of the input and of the result. key_bias: whether k has a bias, where that differs from
-    `bias`; read by attention to a memory. causal: false if a token sees later ones too, for vectors
-    of texts; a window counts to both sides then. index: what chooses the blocks of keys that are
-    seen. out_norm: of what the last projection reads.
+    gate_bias: the gates of each head have a bias, `gate_bias`. temperature (s, n, m): q is scaled
+    by 1 + s log(1 + floor((position + m) / n)). warmth (p, n): q is multiplied by (1 + (position +
+    1) / n) to the power of p. norm_v: v is divided by its root mean square in each head.
+    keys_are_values: v is what k is before its norm and rotation. keys_of: the earlier layer whose
+    keys and values are read; it `lends` them. scales: of the input and of the result. key_bias:
+    whether k has a bias, where that differs from `bias`; read by attention to a memory. causal:
+    false if a token sees later ones too, for vectors of texts; a window counts to both sides then.
+    index: what chooses the blocks of keys that are seen. out_norm: of what the last projection
+    reads.
     """
 
     heads: int
@@ -113,6 +120,7 @@ class AttentionSpec:
     gated: bool = False
     gate_over: Literal["", "each", "head"] = ""
     gate_act: Literal["sigmoid", "softplus"] = "sigmoid"
+    gate_bias: bool = False
     softcap: float | None = None
     window: int | None = None
     clip: float | None = None
@@ -120,6 +128,7 @@ class AttentionSpec:
     chunk: int | None = None
     unit: float | None = None
     temperature: tuple[float, float, float] | None = None
+    warmth: tuple[float, float] | None = None
     norm_v: bool = False
     keys_are_values: bool = False
     keys_of: int | None = None
@@ -163,6 +172,8 @@ class Attention(nn.Module):
         if spec.gate_over:
             gates = spec.heads * (1 if spec.gate_over == "head" else value)
             put(self, names.gate, nn.Linear(width, gates, bias=False))
+        if spec.gate_bias:
+            self.gate_bias = parameter(spec.heads)
         if spec.norm is not None:
             both = ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads))
             for name, heads in both[: 1 + (spec.keys_of is None)]:
@@ -190,9 +201,11 @@ class Attention(nn.Module):
         return KeysAndValues(heads, spec.head_dim, spec.value_dim, window, index)
 
     def reset_parameters(self) -> None:
-        """Sinks are zero."""
+        """Sinks and biases of gates are zero."""
         if self.spec.sinks:
             init.zeros_(self.sinks)
+        if self.spec.gate_bias:
+            init.zeros_(self.gate_bias)
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -232,6 +245,8 @@ class Attention(nn.Module):
             context.shared[self.layer, "k"], context.shared[self.layer, "v"] = k, v
         if spec.temperature is not None:
             q = q * query_temperature(context, spec.temperature)
+        if spec.warmth is not None:
+            q = q * query_warmth(context, spec.warmth)
         mask, keys = context.mask, k.shape[2]
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)
@@ -267,8 +282,9 @@ class Attention(nn.Module):
     def _gates(self, x: Tensor) -> Tensor:
         # (batch, length, width) -> (batch, length, heads, head or 1)
         gate: Tensor = getattr(self, self.spec.names.gate)(x)
-        gate = gate.sigmoid() if self.spec.gate_act == "sigmoid" else softplus(gate)
-        return gate.reshape(*x.shape[:2], self.spec.heads, -1)
+        gate = gate.reshape(*x.shape[:2], self.spec.heads, -1)
+        gate = gate + self.gate_bias.unsqueeze(-1) if self.spec.gate_bias else gate
+        return gate.sigmoid() if self.spec.gate_act == "sigmoid" else softplus(gate)
 
     def _clipped(self, y: Tensor) -> Tensor:
         clip = self.spec.clip

@@ -72,7 +72,8 @@ class LayerSpec:
     is the whole layer, with its norms and residuals. rotary: the positions that a block rotates by;
     an AttentionSpec has its own. beside: the name and maker of a second block, whose result is
     added; its number, of its state too, is the layer's plus the number of layers. names: of the
-    layer's parts, where they are not those of the other layers.
+    layer's parts, where they are not those of the other layers. before_mlp: the norm there, where
+    it differs from that of the other layers.
     """
 
     attention: AttentionSpec | MakeBlock
@@ -81,6 +82,7 @@ class LayerSpec:
     rotary: RotarySpec | None = None
     beside: tuple[str, MakeBlock] | None = None
     names: DecoderNames | None = None
+    before_mlp: NormSpec | None = None
 
 
 @dataclass(frozen=True)
@@ -92,12 +94,14 @@ class DecoderSpec:
     with that offset. embedding_width: of the embedding, if it is projected to `width` and back.
     parallel: attention and MLP read the same x, and both are added to it. norm_sums: the norms
     before the parts are those of the sums after them instead. tied: the head shares the embedding's
-    weight. The scales multiply the embedding, the output of each part, and the logits.
+    weight. depth_scaled: sum number n, from 2 on, of the residuals is (x sqrt(n - 1) + y) /
+    sqrt(n). The scales multiply the embedding, the output of each part, and the logits.
     logits_softcap c replaces the scaled logits by c * tanh(logits / c). streams: see altup.py.
     headless: there is no head, and there are no logits. last_norm: the norm after all layers, where
     it differs from `norm`. first_norm: false if the first layer has no norm before attention.
-    transform: of hidden states before the head. deep: the layers after which what pictures add is
-    added, where they are not the first ones.
+    transform: of hidden states before the head. head_rows: the logits, where they are fewer than
+    the words that can be read. deep: the layers after which what pictures add is added, where they
+    are not the first ones.
     """
 
     vocab: int
@@ -115,6 +119,7 @@ class DecoderSpec:
     head_bias: bool = False
     embedding_scale: float = 1.0
     residual_scale: float = 1.0
+    depth_scaled: bool = False
     logits_scale: float = 1.0
     logits_softcap: float | None = None
     names: DecoderNames = DecoderNames()
@@ -123,6 +128,7 @@ class DecoderSpec:
     last_norm: NormSpec | None = None
     first_norm: bool = True
     transform: HeadTransform | None = None
+    head_rows: int | None = None
     deep: tuple[int, ...] = ()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from rushlight.core import nn
@@ -20,7 +21,7 @@ class DecoderLayer(nn.Module):
     """Attention and MLP with residuals, each normalised before, after or both."""
 
     def __init__(self, spec: DecoderSpec, layer: int) -> None:
-        self.spec, layer_spec = spec, spec.layers[layer]
+        self.spec, self.layer, layer_spec = spec, layer, spec.layers[layer]
         self.names = names = layer_spec.names or spec.names
         attention, self.block_name = layer_spec.attention, layer_spec.name or names.attention
         put(
@@ -46,7 +47,8 @@ class DecoderLayer(nn.Module):
             norms += [names.before_mlp, names.after_mlp]
         for name in norms:
             if name is not None:
-                put(self, name, make_norm(spec.width, spec.norm))
+                own = layer_spec.before_mlp if name == names.before_mlp else None
+                put(self, name, make_norm(spec.width, own or spec.norm))
 
     def forward(self, x: Tensor, context: AttentionContext) -> Tensor:
         """(batch, length, width) -> the same."""
@@ -58,12 +60,13 @@ class DecoderLayer(nn.Module):
         if not self.has_mlp:
             return x + y
         if not self.spec.parallel:
-            x = self._normed(names.before_attention, x + y) if sums else x + y
+            x = self._added(x, y, 2)
+            x = self._normed(names.before_attention, x) if sums else x
         if not (self.spec.parallel and names.before_mlp is None):
             before = x if sums else self._normed(names.before_mlp, x)
         z = (self._own[0] if self._own else getattr(self, names.mlp))(before)
         z = self._scaled(self._normed(names.after_mlp, z))
-        x = x + y + z if self.spec.parallel else x + z
+        x = x + y + z if self.spec.parallel else self._added(x, z, 3)
         return self._normed(names.before_mlp, x) if sums else x
 
     @property
@@ -75,6 +78,14 @@ class DecoderLayer(nn.Module):
     def _normed(self, name: str | None, x: Tensor) -> Tensor:
         out: Tensor = x if name is None else self.get_submodule(name)(x)
         return out
+
+    def _added(self, x: Tensor, y: Tensor, first: int) -> Tensor:
+        # first: the number of this sum in the first layer.
+        if not self.spec.depth_scaled:
+            return x + y
+        number = 2 * self.layer + first
+        old, new = math.sqrt((number - 1) / number), 1 / math.sqrt(number)
+        return x * old + y * new
 
     def _scaled(self, x: Tensor) -> Tensor:
         return x if self.spec.residual_scale == 1 else x * self.spec.residual_scale

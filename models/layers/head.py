@@ -56,7 +56,7 @@ def put_head(model: Any) -> None:
             put(model, names.head, HeadBias(spec.vocab))
     elif not spec.headless:
         inside = spec.embedding_width or spec.width
-        put(model, names.head, nn.Linear(inside, spec.vocab, bias=spec.head_bias))
+        put(model, names.head, nn.Linear(inside, spec.head_rows or spec.vocab, bias=spec.head_bias))
 
 
 def logits_of(model: Any, hidden: Tensor) -> Tensor:

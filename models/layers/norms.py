@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError
 from rushlight.core.nn import init
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
@@ -16,7 +17,8 @@ class NormSpec:
     """kind: "affine" only scales and shifts. offset: added to the stored weight. bias: for "layer"
     only.
 
-    weight: false for a norm without parameters.
+    weight: false for a norm without parameters. gate: of "rms", the width between two matrices that
+    make gates of the result, which they multiply.
     """
 
     kind: Literal["rms", "layer", "affine"] = "rms"
@@ -24,6 +26,11 @@ class NormSpec:
     offset: float = 0.0
     bias: bool = True
     weight: bool = True
+    gate: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.gate is not None and self.gate < 1:
+            raise FormatError(f"config.json: gated_norm_rank is {self.gate}; it must be positive")
 
 
 class OffsetRMSNorm(nn.RMSNorm):
@@ -67,6 +74,21 @@ class Affine(nn.Module):
         return x * self.weight + self.bias
 
 
+class GatedNorm(nn.Module):
+    """RMS norm y, multiplied by the sigmoid of a narrow MLP of y (A.X K2; SK Telecom, 2026)."""
+
+    def __init__(self, dim: int, eps: float, inside: int) -> None:
+        self.norm = nn.RMSNorm(dim, eps=eps)
+        self.W_down = nn.Linear(dim, inside, bias=False)
+        self.W_up = nn.Linear(inside, dim, bias=False)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """(..., dim) -> the same."""
+        y: Tensor = self.norm(x)
+        gates: Tensor = self.W_up(ops.silu(self.W_down(y)))
+        return y * gates.sigmoid()
+
+
 class HeadNorms(nn.Module):
     """A layer norm of each head, with a weight of its own: weight (heads, dim)."""
 
@@ -88,6 +110,8 @@ def make_norm(dim: int, spec: NormSpec) -> nn.Module:
     norm: nn.RMSNorm | nn.LayerNorm
     if spec.kind == "affine":
         return Affine(dim)
+    if spec.gate is not None:
+        return GatedNorm(dim, spec.eps, spec.gate)
     if spec.kind == "rms":
         of = OffsetRMSNorm if spec.offset else nn.RMSNorm
         norm = of(dim, eps=spec.eps, elementwise_affine=spec.weight)

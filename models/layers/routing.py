@@ -22,7 +22,8 @@ class RoutingSpec:
     `jitter`, for one expert after the other. correction: the checkpoint's name of numbers that are
     added to the scores to choose by (Wang et al., 2024), or to the router's numbers themselves, if
     `by_logits`. groups: experts are in groups, of which the best `kept` take part (DeepSeek, 2024),
-    by the sum of their `best` largest scores. least: of the sum that weights are divided by. scale:
+    by the sum of their `best` largest scores; experts of other groups are chosen by
+    the score `other`. least: of the sum that weights are divided by. scale:
     multiplies the weights. before: they multiply what an expert reads, not its result.
     """
 
@@ -34,6 +35,7 @@ class RoutingSpec:
     groups: int = 1
     kept: int = 1
     best: int = 1
+    other: float = -math.inf
     least: float = 0.0
     scale: float = 1.0
     jitter: float = 0.01
@@ -48,6 +50,7 @@ class Router(nn.Linear):
         self.spec, self.count, self.chosen = spec, count, chosen
         groups = spec.groups
         most = count // max(groups, 1) * min(spec.kept, groups)
+        most = most if math.isinf(spec.other) else count
         if groups < 1 or count % groups or not 0 < chosen <= most or spec.best > count // groups:
             raise FormatError(
                 f"config.json: {chosen} of {count} experts in {groups} groups, of which "
@@ -83,7 +86,7 @@ class Router(nn.Linear):
         return (weights if spec.scale == 1 else weights * spec.scale), index
 
     def _limited(self, scores: Tensor) -> Tensor:
-        """What experts are chosen by: -inf in the groups that do not take part."""
+        """What experts are chosen by: `other` in the groups that do not take part."""
         spec = self.spec
         if spec.correction:
             scores = scores + getattr(self, spec.correction).float()
@@ -94,7 +97,7 @@ class Router(nn.Linear):
         sums = parts.topk(spec.best, -1)[0].sum(-1)
         best_groups = sums.topk(spec.kept, -1)[1].unsqueeze(-1)
         taken = (best_groups == ops.arange(spec.groups, device=scores.device)).long().sum(-2) > 0
-        return ops.where(taken.unsqueeze(-1), parts, -math.inf).reshape(*scores.shape)
+        return ops.where(taken.unsqueeze(-1), parts, spec.other).reshape(*scores.shape)
 
     def _mixed(self, scores: Tensor) -> tuple[Tensor, Tensor]:
         weights, index, left = [], [], scores

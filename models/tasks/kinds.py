@@ -61,6 +61,29 @@ def _are_questions(value: Any) -> bool:
     )
 
 
+def _are_tables(value: Any) -> bool:
+    """Whether a value is {"table", "query"} or a list of them."""
+    if isinstance(value, Mapping):
+        return (
+            set(value) == set(_TABLE) and _is_table(value["table"]) and _are_texts(value["query"])
+        )
+    return isinstance(value, list | tuple) and all(
+        isinstance(one, Mapping) and _are_tables(one) for one in value
+    )
+
+
+def _is_table(value: Any) -> bool:
+    """Whether a value is columns of texts by name, or rows that are objects of texts."""
+    if isinstance(value, Mapping):
+        return all(
+            _is_text(name) and not _is_text(cells) and _are_texts(cells)
+            for name, cells in value.items()
+        )
+    return isinstance(value, list | tuple) and all(
+        isinstance(row, Mapping) and all(map(_is_text, (*row, *row.values()))) for row in value
+    )
+
+
 def _are_ints(value: Any) -> bool:
     return not _is_text(value) and isinstance(value, Collection) and all(map(_is_int, value))
 
@@ -170,7 +193,7 @@ def _variables_of(texts: Collection[str]) -> dict[str, Any]:
     return variables
 
 
-_QUESTION = ("question", "context")
+_QUESTION, _TABLE = ("question", "context"), ("table", "query")
 _STRING = {"type": "string"}
 _STRINGS = {"anyOf": [_STRING, {"type": "array", "items": _STRING}]}
 _PROMPT = {"anyOf": [_STRING, {"type": "array", "items": {"type": "integer"}}]}
@@ -179,6 +202,17 @@ _ASKED = {
     "type": "object",
     "properties": dict.fromkeys(_QUESTION, _STRING),
     "required": [*_QUESTION],
+}
+_CELLS = {
+    "anyOf": [
+        {"type": "object", "additionalProperties": {"type": "array", "items": _STRING}},
+        {"type": "array", "items": {"type": "object", "additionalProperties": _STRING}},
+    ]
+}
+_OF_TABLE = {
+    "type": "object",
+    "properties": {"table": _CELLS, "query": _STRINGS},
+    "required": [*_TABLE],
 }
 _OBJECTS = {"type": "array", "items": {"type": "object"}}
 _FLAG = {"anyOf": [{"type": "boolean"}, _STRING]}
@@ -200,6 +234,15 @@ KINDS: dict[str, Kind] = {
         {"anyOf": [_ASKED, {"type": "array", "items": _ASKED}]},
         "Question | Question[]",
         fields=_QUESTION,
+    ),
+    "tables": Kind(
+        'an object of a "table" (columns of texts by name, or objects of texts) and a "query", or '
+        "a list of them",
+        _are_tables,
+        {"anyOf": [_OF_TABLE, {"type": "array", "items": _OF_TABLE}]},
+        "TableQuestion | TableQuestion[]",
+        fields=_TABLE,
+        parsed=lambda given: {**given, "table": json_of(given["table"])},
     ),
     "ids": Kind(
         "a list of token ids",

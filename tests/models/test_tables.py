@@ -67,3 +67,70 @@ def test_types_of_another_shape_are_named(table: ModuleType) -> None:
     with rl.no_grad():
         answer = m.answer(ids, None, types)
     assert answer.operations is None and answer.cells.shape == ids.shape
+
+
+# --- questions in words -------------------------------------------------------------------------
+
+SPEC = importlib.util.spec_from_file_location("table_questions", HERE / "table_questions.py")
+assert SPEC is not None and SPEC.loader is not None
+WORDS: Any = importlib.util.module_from_spec(SPEC)
+SPEC.loader.exec_module(WORDS)
+ANSWERS = json.loads((HERE / "data" / "table_questions.json").read_text(encoding="utf-8"))
+
+
+def _answering(table: ModuleType, keys: dict[str, Any], device: str = "cpu") -> Any:
+    tensors = {
+        n: rl.tensor(table.values_of(n, tuple(s)) * np.float32(WORDS.FACTORS.get(n, 1.0)))
+        for n, s in ANSWERS["names"].items()
+    }
+    settings = {"tokenizer_class": "TapasTokenizer", "do_lower_case": True, **keys}
+    files = {
+        "config.json": json.dumps(ANSWERS["config"]).encode(),
+        "vocab.txt": "\n".join(WORDS.VOCABULARY).encode(),
+        "tokenizer_config.json": json.dumps(settings).encode(),
+    }
+    return rl.models.assemble(files, tensors, device=device)
+
+
+@pytest.mark.parametrize("number", range(len(WORDS.CALLS)))
+def test_questions_about_tables_are_answered_as_transformers_answers(
+    number: int, table: ModuleType
+) -> None:
+    cells, query, options, keys = WORDS.CALLS[number]
+    golden = ANSWERS["calls"][number]
+    m = _answering(table, keys)
+    assert m.tasks[0] == "table-question-answering"
+    names = list(cells) if isinstance(cells, dict) else list(cells[0])
+    columns = cells if isinstance(cells, dict) else {n: [row[n] for row in cells] for n in names}
+    tokens = m.tables(names, list(zip(*columns.values(), strict=True)))
+    asked = [query] if isinstance(query, str) else query
+    for text, ids, types in zip(asked, golden["ids"], golden["types"], strict=True):
+        row = tokens.asked(text)
+        assert row.ids.tolist() == ids
+        assert row.types.tolist() == types
+    ask = rl.pipeline("table-question-answering", m)
+    given = {"table": cells, "query": query}
+    assert ask(given, **options) == golden["answer"]
+    assert ask([given], batch_size=1, **options) == [golden["answer"]]
+
+
+def test_tables_that_cannot_be_read_are_refused_by_name(table: ModuleType) -> None:
+    ask = rl.pipeline("table-question-answering", _answering(table, {"model_max_length": 24}))
+    for cells, words in (
+        ({"a": ["1"], "b": []}, "columns of table 0 have"),
+        ([{"a": "1"}, {"b": "1"}], "has no 'b'"),
+        ({"a": []}, "table 0 is empty"),
+        ({f"{i}": ["1"] for i in range(12)}, "fewer than 12"),
+        ({"a b " * 40: ["1"]}, ""),
+    ):
+        if words:
+            with pytest.raises(ValueError, match=words):
+                ask({"table": cells, "query": "who?"})
+        else:
+            assert set(ask({"table": cells, "query": "who?"})) >= {"answer", "cells"}
+    with pytest.raises(ValueError, match="query is empty"):
+        ask({"table": {"a": ["1"]}, "query": ""})
+    with pytest.raises(TypeError, match="tables"):
+        ask({"table": {"a": [1]}, "query": "who?"})
+    with pytest.raises(ValueError, match="reads 96"):
+        ask({"table": {"a": ["1"]}, "query": "who? " * 60})

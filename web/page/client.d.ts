@@ -425,6 +425,20 @@ export interface Question {
   context: string;
 }
 
+/** What table-question-answering takes: columns by name, or rows, and a question or several. */
+export interface TableQuestion {
+  table: Record<string, string[]> | Record<string, string>[];
+  query: string | string[];
+}
+
+/** The cells that answer a question, by row and column, and what is done with them. */
+export interface TableAnswer {
+  answer: string;
+  coordinates: [number, number][];
+  cells: string[];
+  aggregator?: string;
+}
+
 /** A part of a text: `text.slice(start, end)`. */
 export interface TextPart {
   /** The class of a token, or that of a group. */
@@ -490,6 +504,11 @@ export interface Tasks {
       alignToWords?: boolean;
       batchSize?: number;
     };
+    output: any;
+  };
+  "table-question-answering": {
+    input: TableQuestion | TableQuestion[];
+    options: CallOptions & { sequential?: boolean; batchSize?: number };
     output: any;
   };
   "zero-shot-classification": {

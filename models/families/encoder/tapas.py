@@ -1,7 +1,7 @@
 """TAPAS (Herzig et al., 2020): BERT that reads tables, and answers by the cells that it chooses.
 
 `token_type_ids` have seven numbers for each token; see `TableReader`, which a head for questions
-makes. What is in one is not made of a table here.
+makes, and which reads tables.
 """
 
 from __future__ import annotations
@@ -91,14 +91,17 @@ _build = encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS)
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:
     """The model of a checkpoint with these tensor names, on the meta device."""
     if head_of(config, ARCHITECTURES) != "ForQuestionAnswering":
-        return _build(config, names)
+        model = _build(config, names)
+        if "table-question-answering" in model.tasks:  # no head
+            model.tasks = ("feature-extraction",)
+        return model
     known = read_config(Config, {n: v for n, v in config.items() if n != "architectures"})
     return TableReader(known, describe(known, True), BASE_PREFIX, config)
 
 
 FAMILY = Family(
     model_types=("tapas",),
-    tasks=("feature-extraction",),
+    tasks=("table-question-answering", "feature-extraction"),
     architectures=ARCHITECTURES,
     base_prefix=BASE_PREFIX,
     config=Config,

@@ -34,9 +34,11 @@ class LatentSpec:
     plain: features of a head's query and key that are not rotated; value: of its value. bias: of
     the projections to latents and of the last one. temperature (s, n): q is scaled by 1 + s log(1 +
     floor(position / n)). magnify: q and the latent are multiplied by these. gate: the
-    name of a matrix whose sigmoid multiplies the results. sinks: the name of a further score of
-    each head. rotated: the features of `rotary` are rotated; else there are no positions. index:
-    what chooses the keys that are seen.
+    name of a matrix whose sigmoid multiplies the results, of all features or of a head at once if
+    `gate_heads`. sinks: the name of a further score of each head. rotated: the features of `rotary`
+    are rotated; else there are no positions. index: what chooses the keys that are seen. joined:
+    the queries' matrix reads their latent before its norm, too, and gives gates. out: the name of
+    the last matrix.
     """
 
     width: int
@@ -54,6 +56,9 @@ class LatentSpec:
     sinks: str = ""
     rotated: bool = True
     index: IndexSpec | None = None
+    gate_heads: bool = False
+    joined: bool = False
+    out: str = "o_proj"
 
     def __post_init__(self) -> None:
         sizes = (self.heads, self.rank, self.plain, self.value, self.query_rank or 1)
@@ -81,13 +86,15 @@ class LatentAttention(nn.Module):
         else:
             self.q_a_proj = nn.Linear(width, spec.query_rank, bias=spec.bias)
             self.q_a_layernorm = nn.RMSNorm(spec.query_rank, eps=1e-6)
-            self.q_b_proj = nn.Linear(spec.query_rank, q, bias=False)
+            rank, rows = spec.query_rank * (1 + spec.joined), q + heads * spec.value * spec.joined
+            self.q_b_proj = nn.Linear(rank, rows, bias=False)
         self.kv_a_proj_with_mqa = nn.Linear(width, spec.rank + rotated, bias=spec.bias)
         self.kv_a_layernorm = nn.RMSNorm(spec.rank, eps=1e-6)
         self.kv_b_proj = nn.Linear(spec.rank, heads * (spec.plain + spec.value), bias=False)
-        self.o_proj = nn.Linear(heads * spec.value, width, bias=spec.bias)
+        setattr(self, spec.out, nn.Linear(heads * spec.value, width, bias=spec.bias))
         if spec.gate:
-            put(self, spec.gate, nn.Linear(width, heads * spec.value, bias=False))
+            gates = heads if spec.gate_heads else heads * spec.value
+            put(self, spec.gate, nn.Linear(width, gates, bias=False))
         if spec.sinks:
             setattr(self, spec.sinks, parameter(heads))
         self.indexes = spec.index is not None and spec.index.own
@@ -119,9 +126,16 @@ class LatentAttention(nn.Module):
                 return y
             return ops.rope(y, *angles, interleaved=spec.rotary.interleaved)
 
-        latent = x
+        gate = None
         if spec.query_rank is None:
             q = self.q_proj(x)
+        elif spec.joined:
+            before = self.q_a_proj(x)
+            asking = self.q_a_layernorm(before)
+            q = self.q_b_proj(ops.cat((asking, before), -1))
+            q, gate = q.reshape(batch, length, spec.heads, -1).split(
+                [spec.plain + spec.rotary.dim, spec.value], -1
+            )
         else:
             asking = self.q_a_layernorm(self.q_a_proj(x))
             q = self.q_b_proj(asking)
@@ -173,10 +187,10 @@ class LatentAttention(nn.Module):
         ).transpose(1, 2)
         if absorbed:
             y = self._valued(y)
-        y = y.reshape(batch, length, -1)
         if spec.gate:
-            y = y * self.get_submodule(spec.gate)(x).sigmoid()
-        out: Tensor = self.o_proj(y)
+            gate = self.get_submodule(spec.gate)(x).reshape(batch, length, spec.heads, -1)
+        y = y if gate is None else y * gate.sigmoid()
+        out: Tensor = getattr(self, spec.out)(y.reshape(batch, length, -1))
         return out
 
     def _absorbed(self, q: Tensor) -> Tensor:

@@ -1,6 +1,7 @@
 """Gated delta layers with a matrix and a convolution for each of q, k and v.
 
-They are of Kimi Linear (Moonshot AI, 2025), with a decay for each channel, and of OLMo Hybrid.
+They are of Kimi Linear (Moonshot AI, 2025) and Ling 3, with a decay for each channel, and of OLMo
+Hybrid.
 """
 
 from __future__ import annotations
@@ -26,8 +27,10 @@ class SplitDeltaSpec:
     """A key head serves several value heads; `kernel` tokens are convolved before the rule.
 
     narrow: decays, one for each channel, and gates come from narrow products, and gates are
-    sigmoids (Kimi); else a head has one decay, and gates are whole and SiLU. doubled: writing rates
-    are up to 2, not 1.
+    sigmoids (Kimi); else a head has one decay, and gates are whole and SiLU. wide: decays, one for
+    each channel, and gates come from whole products, and gates are sigmoids (Ling). least: bounds
+    the logarithms of decays, which are then a sigmoid's share of it. doubled: writing rates are up
+    to 2, not 1. out: the name of the last matrix.
     """
 
     width: int
@@ -40,6 +43,9 @@ class SplitDeltaSpec:
     eps: float = 1e-5
     narrow: bool = False
     doubled: bool = False
+    wide: bool = False
+    least: float | None = None
+    out: str = "o_proj"
 
     def __post_init__(self) -> None:
         choose("hidden_act", self.activation, tuple(ACTIVATIONS))
@@ -77,13 +83,17 @@ class SplitDelta(nn.Module):
                 setattr(self, f"{name}_b_proj", nn.Linear(spec.values, size, bias=False))
             self.A_log = parameter(1, 1, spec.value_heads, 1)
             self.dt_bias = parameter(self.sizes[1])
+        elif spec.wide:
+            self.f_proj = nn.Linear(spec.width, self.sizes[1], bias=False)
+            self.g_proj = nn.Linear(spec.width, inner, bias=False)
+            self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(self.sizes[1])
         else:
             self.a_proj = nn.Linear(spec.width, spec.value_heads, bias=False)
             self.g_proj = nn.Linear(spec.width, inner, bias=False)
             self.A_log, self.dt_bias = parameter(spec.value_heads), parameter(spec.value_heads)
         self.b_proj = nn.Linear(spec.width, spec.value_heads, bias=False)
         self.o_norm = nn.RMSNorm(spec.values, eps=spec.eps)
-        self.o_proj = nn.Linear(inner, spec.width, bias=False)
+        setattr(self, spec.out, nn.Linear(inner, spec.width, bias=False))
 
     def reset_parameters(self) -> None:
         """Rates of 1, time steps' biases of 1."""
@@ -110,16 +120,13 @@ class SplitDelta(nn.Module):
             read.append(ACTIVATIONS[spec.activation](y).float())
             kept.append(last.float())
         q, k = (self._each(self._unit(self._heads(y, spec.keys))) for y in read[:2])
-        steps = self.f_b_proj(self.f_a_proj(x)) if spec.narrow else self.a_proj(x)
         # Padding neither writes nor decays.
-        steps = masked(softplus(steps.float() + self.dt_bias.float()), context)
         beta = masked(self.b_proj(x).float().sigmoid(), context)
-        rates = -self.A_log.float().exp().reshape(-1, 1, 1)
         out, state = gated_delta_rule(
             q * spec.keys**-0.5,
             k,
             self._heads(read[2], spec.values),
-            self._heads(steps, spec.keys if spec.narrow else 1) * rates,
+            self._decays(x, context),
             self._heads(beta * 2 if spec.doubled else beta, 1),
             state,
         )
@@ -127,11 +134,24 @@ class SplitDelta(nn.Module):
             context.cache.set_state(self.layer, ops.cat(kept, -1), state)
         # (batch, heads, length, values) -> (batch, length, heads * values)
         out = self.o_norm(out.transpose(1, 2).to(x.dtype)).reshape(*x.shape[:2], -1)
-        gate = (
-            self.g_b_proj(self.g_a_proj(x)).sigmoid() if spec.narrow else ops.silu(self.g_proj(x))
-        )
-        result: Tensor = self.o_proj(out * gate)
+        gate = self.g_b_proj(self.g_a_proj(x)) if spec.narrow else self.g_proj(x)
+        gate = gate.sigmoid() if spec.narrow or spec.wide else ops.silu(gate)
+        result: Tensor = getattr(self, spec.out)(out * gate)
         return result
+
+    def _decays(self, x: Tensor, context: AttentionContext) -> Tensor:
+        # (batch, length, width) -> logarithms, (batch, heads, length, keys or 1)
+        spec, of_channels = self.spec, self.spec.narrow or self.spec.wide
+        steps = self.f_b_proj(self.f_a_proj(x)) if spec.narrow else (
+            self.f_proj(x) if spec.wide else self.a_proj(x)
+        )  # fmt: skip
+        steps = steps.float() + self.dt_bias.float()
+        rates, features = self.A_log.float().exp().reshape(-1, 1, 1), spec.keys * of_channels or 1
+        if spec.least is None:
+            return self._heads(masked(softplus(steps), context), features) * -rates
+        shares = (self._heads(steps, features) * rates).sigmoid().transpose(1, 2)
+        shares = masked(shares.reshape(*steps.shape), context)
+        return self._heads(shares, features) * spec.least
 
     @staticmethod
     def _heads(x: Tensor, features: int) -> Tensor:

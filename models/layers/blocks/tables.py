@@ -11,10 +11,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from rushlight.core import nn, ops
+from rushlight.core.basis.errors import FormatError, brief
+from rushlight.core.io.text.tables import Reading, TableTokens
 from rushlight.core.nn.parameter import parameter
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.encoder import Encoder, EncoderSpec
 from rushlight.models.layers.norms import make_norm
+from rushlight.models.small_files import small_json
 
 _COLUMN, _ROW = 1, 2  # of the kinds of types
 _UNLIKELY = -10000.0  # a score that is chosen by no one
@@ -78,8 +81,13 @@ class TableAnswer(NamedTuple):
 class TableReader(Encoder):
     """TAPAS with its head for questions: `answer` has the scores, `forward` hidden states.
 
-    The head chooses cells of one column, if config.json's select_one_column is true.
+    The head chooses cells of one column, if config.json's select_one_column is true. operations:
+    their names. nothing_done: the number of the operation that means none. reading: how tables are
+    read.
     """
+
+    tasks = ("table-question-answering", "feature-extraction")
+    reading = Reading()
 
     @nn.layers_on("meta")
     def __init__(
@@ -95,6 +103,43 @@ class TableReader(Encoder):
         labels = values.get("aggregation_labels")
         names = labels if isinstance(labels, Mapping) else {}
         self.operations = tuple(str(names[name]) for name in sorted(names, key=int))
+        self.nothing_done = values.get("no_aggregation_label_index")
+
+    def configure(self, files: Mapping[str, bytes]) -> None:
+        """Read the tokenizer, and how it reads tables."""
+        super().configure(files)
+        told = small_json(files, "tokenizer_config.json")
+
+        def number(key: str, default: Any, least: int = 1) -> Any:
+            value = told.get(key)
+            if value is None:
+                return default
+            if type(value) not in (int, float) or value < least:
+                raise FormatError(
+                    f"tokenizer_config.json: {key} is {brief(value)}; it must be at least {least}"
+                )
+            return int(min(value, 1 << 20))
+
+        limit, sizes = number("model_max_length", 512), self.config.type_vocab_sizes
+        self.reading = Reading(
+            min(limit, self.context_length),
+            number("cell_trim_length", -1, -1),
+            told.get("strip_column_names") is True,
+            number("min_question_length", 0, 0),
+            number("max_question_length", None),
+            min(number("max_row_id", limit), sizes[_ROW]),
+            min(number("max_column_id", limit), sizes[_COLUMN]),
+        )
+
+    def tables(self, names: Sequence[str], rows: Sequence[Sequence[str]]) -> TableTokens:
+        """The tokens of a table, which `asked` joins with a question; see `TableTokens`.
+
+        names: of the columns; rows: the texts of cells. ValueError as there, RuntimeError without a
+        tokenizer.
+        """
+        if self.tokenizer is None:
+            raise RuntimeError("table-question-answering: the checkpoint has no tokenizer")
+        return TableTokens(self.tokenizer, names, rows, self.reading)
 
     def logits(
         self,

@@ -50,7 +50,7 @@ _TYPES = {
     "deberta": "Deberta", "bert": "Bert", "distilbert": "DistilBert", "electra": "Electra",
     "roberta": "Roberta", "bart": "Bart", "longformer": "Longformer", "xlm-roberta": "XLMRoberta",
     "camembert": "Camembert", "mpnet": "MPNet", "mbart": "MBart", "xglm": "XGLM", "clip": "CLIP",
-    "m2m_100": "Nllb", "nllb-moe": "Nllb",
+    "canine": "Canine", "perceiver": "Perceiver", "m2m_100": "Nllb", "nllb-moe": "Nllb",
     "qwen2": "Qwen2", "qwen2_moe": "Qwen2", "qwen3": "Qwen2", "qwen3_moe": "Qwen2",
 }  # fmt: skip
 # Special tokens of classes that their vocabularies may lack.

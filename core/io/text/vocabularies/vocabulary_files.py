@@ -17,6 +17,7 @@ from rushlight.core.basis.jsontext import parse_json
 from rushlight.core.io.text.gguf_tokenizer import added_token, around_texts, from_gguf
 from rushlight.core.io.text.gguf_vocab import MOST_TOKENS, PREFIX, Implied
 from rushlight.core.io.text.vocabularies.added_tokens import named_by, with_added
+from rushlight.core.io.text.vocabularies.characters import byte_tokenizer
 from rushlight.core.io.text.vocabularies.classes import (
     BLANK_FIRST,
     KINDS,
@@ -80,7 +81,7 @@ def _made(files: Mapping[str, bytes], config: dict[str, Any], kind: str) -> byte
         return clip(converted) if kind == "CLIP" else converted
     if "vocab.txt" in files:
         return _converted(_word_piece(files["vocab.txt"], config), config, kind)
-    return None
+    return byte_tokenizer(kind, config, _alphabet())
 
 
 def _text(data: bytes, name: str) -> str:
