@@ -22,12 +22,14 @@ from rushlight.models.layers.decoder import Decoder
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.heads import HeadedEncoder
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
+from rushlight.models.layers.seq2seq.two_models import TwoModels
 from rushlight.models.layers.speech.parakeet import TransducerModel
 from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
 from rushlight.models.layers.vision.clip import ClipModel
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.model import Model
+from rushlight.models.sentence import SentenceEncoder
 
 PAST = "-with-past"
 _TEXT = {0: "batch_size", 1: "sequence_length"}
@@ -136,6 +138,12 @@ def _kept(model: Decoder) -> dict[int, KeysAndValues]:
                 f"onnx.export: layer {layer} of {model.config.model_type} keeps a "
                 f"{type(spec).__name__}, which has no input of a file; export the task "
                 '"text-generation", without past'
+            )
+        if spec.heads and len(spec.rows) != 2:
+            raise ValueError(
+                f"onnx.export: layer {layer} of {model.config.model_type} keeps {len(spec.rows)} "
+                'rows of each token, not a key and a value; export the task "text-generation", '
+                "without past"
             )
         if spec.heads:
             kept[layer] = spec
@@ -275,7 +283,7 @@ def _text_length(model: Any) -> int:
     return int(getattr(model.text, "context", 0) or getattr(model, "context_length", 0) or 6)
 
 
-def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
+def _text_to_text(model: Seq2Seq | TwoModels, task: str, free: bool) -> OnnxForm:
     def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
         return {"logits": m(i["input_ids"], i["decoder_input_ids"], i["attention_mask"])}
 
@@ -286,6 +294,21 @@ def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
         _Bound(model, run),
         inputs,
         {"input_ids": _TEXT, "attention_mask": _TEXT, "decoder_input_ids": after},
+    )
+
+
+def _two_models(model: TwoModels, task: str, free: bool) -> OnnxForm:
+    if not hasattr(model, "source_vocab_size"):
+        raise ValueError(
+            f"onnx.export: {model.config.model_type} writes texts of pictures, which has no form "
+            "with names of its own; pass the arguments of its forward"
+        )
+    return _text_to_text(model, task, free)
+
+
+def _states(model: SentenceEncoder, task: str, free: bool) -> OnnxForm:
+    return _encoder_like(
+        model, lambda m, **i: {"last_hidden_state": m(i["input_ids"], i["attention_mask"])}
     )
 
 
@@ -329,6 +352,8 @@ _FORMS: Sequence[tuple[Any, Callable[..., OnnxForm]]] = (
     (ClipModel, _two_towers),
     (ImageModel, _image),
     (Seq2Seq, _text_to_text),
+    (TwoModels, _two_models),
     (SpeechModel, _speech),
     (WaveModel, _waves),
+    (SentenceEncoder, _states),
 )
