@@ -13,6 +13,7 @@ typedef struct {
     int64_t up, left;                        // the padding
     int64_t lines, parts;                    // lines of the result in a part, parts of a plane
     int64_t phase, pitch;                    // floats of a line's columns of one phase, of a line
+    int64_t places[BYTE_TAPS];               // where a tap reads, from a window's beginning on
 } depth_job;
 
 // Line `row` of an image, from padding on, each column with those of its phase.
@@ -27,7 +28,8 @@ static void depth_line(const depth_job *job, const rl_operand *x, const uint8_t 
         uint8_t flip = x->dtype == RL_I8 ? 0x80 : 0;
         vf less = vsplat(zero);
         int64_t i = 0;
-        for (; i + VF <= n; i += VF) {
+        for (; n >= VF && i < n; i += VF) { // the last columns may be read twice
+            i = rl_min(i, n - VF);
             vi whole = __builtin_convertvector(vbload(from + i) ^ flip, vi);
             vstore(at + first + i, __builtin_convertvector(whole, vf) - less);
         }
@@ -45,19 +47,19 @@ static void depth_line(const depth_job *job, const rl_operand *x, const uint8_t 
         for (int64_t i = done; i < job->phase; i++) to[p * job->phase + i] = line[i * step + p];
 }
 
-// Sums of `rows` lines of windows, `line` floats apart, of VF columns or of twice as many.
-RL_INLINE void depth_sums(const int rows, const int both, const float *from, int64_t line,
-                          const float *by, const int64_t *places, int64_t count, int32_t *to) {
+// Sums of four lines of windows, of VF columns or of twice as many.
+RL_INLINE void depth_sums(const int both, const float *const *from, const float *by,
+                          const int64_t *places, int64_t count, int32_t *to) {
     vf a[DEPTH_ROWS] = {{0}}, b[DEPTH_ROWS] = {{0}};
     for (int64_t t = 0; t < count; t++) {
-        const float *at = from + places[t];
         vf tap = vsplat(by[t]);
-        for (int r = 0; r < rows; r++, at += line) {
+        for (int r = 0; r < DEPTH_ROWS; r++) {
+            const float *at = from[r] + places[t];
             a[r] = vfma(tap, vload(at), a[r]);
             if (both) b[r] = vfma(tap, vload(at + VF), b[r]);
         }
     }
-    for (int r = 0; r < rows; r++, to += BYTE_COLS) {
+    for (int r = 0; r < DEPTH_ROWS; r++, to += BYTE_COLS) {
         vistore(to, __builtin_convertvector(a[r], vi));
         vistore(to + VF, __builtin_convertvector(b[r], vi));
     }
@@ -74,7 +76,7 @@ static void depth_item(void *ctx, int64_t item, int thread) {
     float *line = rl_scratch(thread, 0), *room = line + job->pitch;
     float zero = (float)(byte_at(&call->op[3], 0, 0) + (x->dtype == RL_I8 ? 128 : 0));
     float less = (float)byte_at(&call->op[4], filter, 0), by[BYTE_TAPS];
-    int64_t places[BYTE_TAPS], seen = (lines - 1) * job->step[0];
+    int64_t seen = (lines - 1) * job->step[0];
     seen += (job->kernel[0] - 1) * job->dilation[0] + 1;
     for (int64_t r = 0; r < seen; r++)
         depth_line(job, x, plane, first * job->step[0] - job->up + r, zero, line,
@@ -83,10 +85,7 @@ static void depth_item(void *ctx, int64_t item, int thread) {
         for (int64_t j = 0; j < job->kernel[1]; j++, count++) {
             uint8_t tap = *(w->data + filter * w->strides[0] + i * w->strides[2] +
                             j * w->strides[3]);
-            int64_t column = j * job->dilation[1];
             by[count] = (float)(w->dtype == RL_I8 ? (int8_t)tap : tap) - less;
-            places[count] = i * job->dilation[0] * job->pitch +
-                            column % job->step[1] * job->phase + column / job->step[1];
         }
     byte_end e = {.low = out->dtype == RL_I8 ? -128 : 0, .high = out->dtype == RL_I8 ? 127 : 255};
     e.offset = (float)byte_at(&call->op[7], 0, 0);
@@ -99,18 +98,14 @@ static void depth_item(void *ctx, int64_t item, int thread) {
     int32_t sums[DEPTH_ROWS * BYTE_COLS];
     int64_t below = job->step[0] * job->pitch, next = out->strides[2] * size;
     for (int64_t y = 0; y < lines; y += DEPTH_ROWS, to += DEPTH_ROWS * next) {
-        const float *from = room + y * below;
         int64_t rows = rl_min(DEPTH_ROWS, lines - y);
         for (int64_t j = 0; j < job->wide; j += BYTE_COLS) {
+            const float *from[DEPTH_ROWS]; // after the last line it is summed again
             int64_t n = rl_min(BYTE_COLS, job->wide - j);
-            if (rows == DEPTH_ROWS && n > VF)
-                depth_sums(DEPTH_ROWS, 1, from + j, below, by, places, count, sums);
-            else if (rows == DEPTH_ROWS)
-                depth_sums(DEPTH_ROWS, 0, from + j, below, by, places, count, sums);
-            else
-                for (int64_t r = 0; r < rows; r++)
-                    depth_sums(1, 1, from + r * below + j, below, by, places, count,
-                               sums + r * BYTE_COLS);
+            for (int64_t r = 0; r < DEPTH_ROWS; r++)
+                from[r] = room + (y + rl_min(r, rows - 1)) * below + j;
+            if (n > VF) depth_sums(1, from, by, job->places, count, sums);
+            else depth_sums(0, from, by, job->places, count, sums);
             for (int64_t r = 0; r < rows; r++)
                 byte_finish_row(call, sums + r * BYTE_COLS, 0, &e, to + r * next + j * size, n);
         }
@@ -158,9 +153,14 @@ static int k_byte_depthwise(const rl_call *call) {
             return RL_REFUSED;
     if (!out->shape[0] || !job.filters || !job.high || !job.wide) return RL_OK;
     if (!job.channels || job.filters % job.channels) return RL_REFUSED;
-    int64_t across = (job.wide - 1) * job.step[1] + (job.kernel[1] - 1) * job.dilation[1] + 1;
-    job.phase = ((across + job.step[1] - 1) / job.step[1] + 2 * BYTE_COLS) / VF * VF;
+    int64_t more = (job.kernel[1] - 1) * job.dilation[1] / job.step[1] + 1;
+    job.phase = ((job.wide + VF - 1) / VF * VF + more + VF - 1) / VF * VF;
     job.pitch = rl_times(job.phase, job.step[1]);
+    for (int64_t t = 0; t < job.kernel[0] * job.kernel[1]; t++) {
+        int64_t row = t / job.kernel[1] * job.dilation[0];
+        int64_t column = t % job.kernel[1] * job.dilation[1];
+        job.places[t] = row * job.pitch + column % job.step[1] * job.phase + column / job.step[1];
+    }
     int64_t most = PLANE_BYTES / 4 / rl_max(1, job.pitch) - (job.kernel[0] - 1) * job.dilation[0];
     job.lines = rl_min(job.high, rl_max(most / job.step[0], 4));
     job.parts = (job.high + job.lines - 1) / job.lines;

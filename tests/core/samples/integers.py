@@ -114,11 +114,12 @@ def _loop_depthwise(
             column = z * stride[1] + b * dilation[1] - padding[1]
             if 0 <= row < height and 0 <= column < width:
                 windows[t, p] = image[row, column]
-        ends = [
+        blanks, added, factor = (
             None if v is None else v[min(f, v.shape[0] - 1)][None] for v in (w_zero, bias, scale)
-        ]
-        filter_row = w[f].reshape(1, -1)
-        values = _loop_bytes(filter_row, windows, ends[0], x_zero, *ends[1:], zero, dtype=dtype)
+        )
+        values = _loop_bytes(
+            w[f].reshape(1, -1), windows, blanks, x_zero, added, factor, zero, dtype=dtype
+        )
         out[i, f] = values.reshape(sizes)
     return out
 

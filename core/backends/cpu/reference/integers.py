@@ -65,6 +65,7 @@ def _end(
     if out.dtype == np.int32:
         out[...] = sums
         return
+    assert scale is not None
     if out.dtype == np.float32:
         product = sums.astype(np.float32) * scale
         out[...] = product if bias is None else product + bias
@@ -107,8 +108,8 @@ def _byte_depthwise(
         seen = wide[:, :, top : top + (high - 1) * stride[0] + 1 : stride[0]]
         seen = seen[..., left : left + (long - 1) * stride[1] + 1 : stride[1]]
         sums += seen * taps[None, :, i, j, None, None]
-    numbers = (None if v is None else v[:, :, None] for v in (bias, scale))
-    _end(out, sums, *numbers, zero)
+    added, factor = (None if v is None else v[:, :, None] for v in (bias, scale))
+    _end(out, sums, added, factor, zero)
 
 
 KERNELS: dict[str, Callable[..., None]] = {
