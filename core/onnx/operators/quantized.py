@@ -142,7 +142,7 @@ def of_each_channel(call: Call, x: Any, w: Any) -> bool:
     """Whether each channel has filters of its own, which `byte_depthwise` sums exactly."""
     groups = call.int("group", 1)
     alone = groups == x.shape[1] and groups > 1 and w.shape[1] == 1 and w.shape[0] % groups == 0
-    return alone and prod(w.shape[2:]) <= MOST_TAPS
+    return bool(alone and prod(w.shape[2:]) <= MOST_TAPS)
 
 
 def convolved_bytes(
@@ -166,9 +166,21 @@ def _each_channel(call: Call, x: Any, w: Any, ends: Any, dtype: str) -> Any:
     (top, bottom), (left, right) = padded(window, tuple(x.shape[2:]))
     for dim, before, after in ((2, top, bottom), (3, left, right)):
         x = _widened(x, dim, min(before, 0), min(after, 0), None)
-    pads = tuple(max(n, 0) for n in (top, left, bottom, right))
-    strides, dilations = tuple(window.stride), tuple(window.dilation)
-    return byte_depthwise(x.contiguous(), w, *ends, strides, pads, dilations, dtype)
+    strides, dilations = window.stride, window.dilation
+    x_zero, w_zero, bias, scale, zero = ends
+    return byte_depthwise(
+        x.contiguous(),
+        w,
+        x_zero,
+        w_zero,
+        bias,
+        scale,
+        zero,
+        (strides[0], strides[1]),
+        (max(top, 0), max(left, 0), max(bottom, 0), max(right, 0)),
+        (dilations[0], dilations[1]),
+        dtype,
+    )
 
 
 def _columns(call: Call, x: Any, kernel: list[int], fill: Any) -> tuple[Any, list[int]]:
