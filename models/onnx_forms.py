@@ -21,13 +21,16 @@ from rushlight.models.layers.attention import AttentionContext
 from rushlight.models.layers.decoder import Decoder
 from rushlight.models.layers.encoder import Encoder
 from rushlight.models.layers.heads import HeadedEncoder
+from rushlight.models.layers.seq2seq.pair import DecoderPair
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
+from rushlight.models.layers.seq2seq.two_models import TwoModels
 from rushlight.models.layers.speech.parakeet import TransducerModel
 from rushlight.models.layers.speech.skeleton import SpeechModel
 from rushlight.models.layers.speech.wav2vec2 import WaveModel
 from rushlight.models.layers.vision.clip import ClipModel
 from rushlight.models.layers.vision.model import ImageModel
 from rushlight.models.model import Model
+from rushlight.models.sentence import SentenceEncoder
 
 PAST = "-with-past"
 _TEXT = {0: "batch_size", 1: "sequence_length"}
@@ -137,6 +140,12 @@ def _kept(model: Decoder) -> dict[int, KeysAndValues]:
                 f"{type(spec).__name__}, which has no input of a file; export the task "
                 '"text-generation", without past'
             )
+        if spec.heads and len(spec.rows) != 2:
+            raise ValueError(
+                f"onnx.export: layer {layer} of {model.config.model_type} keeps {len(spec.rows)} "
+                'rows of each token, not a key and a value; export the task "text-generation", '
+                "without past"
+            )
         if spec.heads:
             kept[layer] = spec
     if model.rotary.by_length:
@@ -210,9 +219,13 @@ def _renamed(inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
 def _encoder_like(model: Any, fn: Callable[..., Any], types: bool = False) -> OnnxForm:
     ids = _ids(model)
     inputs = {"input_ids": ids, "attention_mask": _mask(ids)}
+    spec = getattr(model, "spec", None)
     if types:
-        inputs["token_type_ids"] = ids * 0
-    return OnnxForm(_Bound(model, fn), inputs, dict.fromkeys(inputs, _TEXT))
+        columns = getattr(spec, "type_columns", 0)
+        zeros = ids * 0
+        inputs[_TYPES] = ops.cat([zeros.unsqueeze(2)] * columns, 2) if columns else zeros
+    free = {0: _TEXT[0]} if getattr(spec, "by_length", False) else _TEXT
+    return OnnxForm(_Bound(model, fn), inputs, dict.fromkeys(inputs, free))
 
 
 def _encoder(model: Encoder, task: str, free: bool) -> OnnxForm:
@@ -275,7 +288,7 @@ def _text_length(model: Any) -> int:
     return int(getattr(model.text, "context", 0) or getattr(model, "context_length", 0) or 6)
 
 
-def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
+def _text_to_text(model: Seq2Seq | TwoModels | DecoderPair, task: str, free: bool) -> OnnxForm:
     def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
         return {"logits": m(i["input_ids"], i["decoder_input_ids"], i["attention_mask"])}
 
@@ -289,6 +302,21 @@ def _text_to_text(model: Seq2Seq, task: str, free: bool) -> OnnxForm:
     )
 
 
+def _two_models(model: TwoModels, task: str, free: bool) -> OnnxForm:
+    if not hasattr(model, "source_vocab_size"):
+        raise ValueError(
+            f"onnx.export: {model.config.model_type} writes texts of pictures, which has no form "
+            "with names of its own; pass the arguments of its forward"
+        )
+    return _text_to_text(model, task, free)
+
+
+def _states(model: SentenceEncoder, task: str, free: bool) -> OnnxForm:
+    return _encoder_like(
+        model, lambda m, **i: {"last_hidden_state": m(i["input_ids"], i["attention_mask"])}
+    )
+
+
 def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
     bins = getattr(model, "features", 0)  # Speech2Text's, frame by frame
     waves = not hasattr(model, "mels") and not bins  # Moonshine reads samples
@@ -297,7 +325,8 @@ def _speech(model: SpeechModel, task: str, free: bool) -> OnnxForm:
     def run(m: Any, **i: Tensor) -> dict[str, Tensor]:
         return {"logits": m(i[name], i["decoder_input_ids"])}
 
-    shape: tuple[int, ...] = (2, 16000) if waves else (2, 64, bins)
+    samples = min(16000, 160 * model.spec.context) if waves else 0
+    shape: tuple[int, ...] = (2, samples) if waves else (2, 64, bins)
     shape = shape if waves or bins else (2, int(model.mels), 2 * int(model.frames))
     inputs = {name: _waves_of(model, *shape), "decoder_input_ids": _ids(model, 4)}
     shapes = {
@@ -329,6 +358,9 @@ _FORMS: Sequence[tuple[Any, Callable[..., OnnxForm]]] = (
     (ClipModel, _two_towers),
     (ImageModel, _image),
     (Seq2Seq, _text_to_text),
+    (TwoModels, _two_models),
+    (DecoderPair, _text_to_text),
     (SpeechModel, _speech),
     (WaveModel, _waves),
+    (SentenceEncoder, _states),
 )

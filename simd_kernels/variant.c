@@ -55,6 +55,9 @@ RARE_END
 #include "gemm.c"
 #include "gemv.c"
 #include "bytes.c"
+RARE_BEGIN
+#include "bytes_depthwise.c"
+RARE_END
 #include "attention.c"
 RARE_BEGIN
 #include "recurrence.c"

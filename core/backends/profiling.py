@@ -177,7 +177,7 @@ def _operations(
     if name == "attention":  # scores, and values weighted by them
         keys = shapes[1][2]
         return keys * (2 * math.prod(shapes[0]) + 2 * size + 5 * math.prod(shapes[0][:3]))
-    if name == "conv2d":
+    if name in ("conv2d", "byte_depthwise"):
         return 2 * size * math.prod(shapes[1][1:]) + fused
     if name == "conv2d_input":
         return 2 * math.prod(shapes[0]) * math.prod(shapes[1][1:])

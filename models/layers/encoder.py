@@ -104,6 +104,8 @@ class EncoderSpec:
     beside the first layer. dropout: of each part's output, in training. input, layer: a block in
     place of the embeddings, and of each layer (with its number). widen: ids -> the tokens that see
     all others whatever the window is, (batch, length). body: in place of both; `layers` is 0 then.
+    by_length: numbers are made of the length itself, so that an ONNX file has one length.
+    type_columns: the kinds of types that each token has, 0 for one.
     """
 
     vocab: int
@@ -148,6 +150,8 @@ class EncoderSpec:
     layer: Callable[[EncoderSpec, int], nn.Module] | None = None
     widen: Callable[[Tensor], Tensor | None] | None = None
     body: Body | None = None
+    by_length: bool = False
+    type_columns: int = 0
 
     def __post_init__(self) -> None:
         if self.heads < 1 or (self.width % self.heads and not self.head):

@@ -70,7 +70,14 @@ def test_a_decoder_with_past_reads_a_text_in_parts(family: str, table: Any, tmp_
     assert difference(np.concatenate(got, 1), wanted) <= NEAR
 
 
-@pytest.mark.parametrize("family", ["bert", "t5", "whisper", "mamba", "rwkv7", "deberta-v2"])
+FORMS = (
+    *("bert", "t5", "whisper", "mamba", "rwkv7", "deberta-v2", "dbrx", "bert-bert", "t5gemma"),
+    *("funnel", "xlnet", "tapas", "model2vec-weights", "embedding_gemma2", "moonshine_streaming"),
+    "minimax_m3_vl_text",
+)
+
+
+@pytest.mark.parametrize("family", FORMS)
 def test_forms_of_other_models(family: str, table: Any, tmp_path: Path) -> None:
     model = _model(family, table)
     path = rl.onnx.export(model, None, tmp_path / "model.onnx", verify=False)

@@ -10,7 +10,7 @@ import pytest
 import rushlight as rl
 from rushlight.core.backends.cpu import simd
 from rushlight.core.backends.cpu.prepacked import PackedWeight
-from rushlight.core.ops.integers import BYTE_PRODUCT, byte_product
+from rushlight.core.ops.integers import BYTE_DEPTHWISE, BYTE_PRODUCT, byte_product
 
 pytestmark = pytest.mark.usefixtures("variant")
 Array = Any
@@ -136,3 +136,28 @@ def test_casts_between_floats_and_bytes(small: str, both: Any) -> None:
         for back in (small, "float32"):
             ours, plain = both(lambda t, d=back: t.to(small).to(d), x)
             np.testing.assert_array_equal(ours.numpy(), plain.numpy())
+
+
+@pytest.mark.parametrize("kind", ["int32", "float32", "uint8", "int8"])
+def test_depthwise_convolutions_are_those_of_numpy(kind: str, both: Any) -> None:
+    sizes = [
+        ((1, 2, 9, 40), (4, 1, 3, 3), (1, 1), (1, 1, 1, 1), (1, 1)),
+        ((2, 3, 33, 21), (3, 1, 5, 2), (2, 2), (2, 0, 1, 3), (1, 2)),
+        ((1, 1, 7, 7), (2, 1, 3, 3), (3, 4), (0, 0, 2, 2), (2, 1)),
+        ((1, 1, 150, 500), (1, 1, 3, 3), (1, 2), (1, 1, 1, 1), (1, 1)),  # in several parts
+    ]
+    scaled = kind != "int32"
+    for i, (image, filters, stride, padding, dilation) in enumerate(sizes):
+        first, second = ("uint8", "int8") if i % 2 else ("int8", "uint8")
+        r = np.random.default_rng(i)
+        count = filters[0]
+        scale = (r.random((count if i else 1, 1)) * 1e-3).astype(np.float32) if scaled else None
+        bias = (r.random((count, 1)) * 99).astype("int32" if kind == "int8" else "float32")
+        zero = draws(6, (1, 1), kind) if kind in ("uint8", "int8") else None
+        given = (
+            draws(1, image, first), draws(2, filters, second), draws(3, (1, 1), first),
+            draws(4, (count, 1), second) if i else None, bias if scaled else None, scale, zero,
+        )  # fmt: skip
+        attrs = {"stride": stride, "padding": padding, "dilation": dilation, "dtype": kind}
+        ours, plain = both(BYTE_DEPTHWISE, *map(tensor, given), **attrs)
+        np.testing.assert_array_equal(ours.numpy(), plain.numpy())

@@ -144,9 +144,8 @@ def _texts(values: Any, source: ElementType | None) -> Any:
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, np.floating):
-        return str(value)
-    return str(int(value)) if not isinstance(value, np.bool_) else str(bool(value))
+    """As onnxruntime writes it: whole numbers have no fraction, truth is 1 or 0."""
+    return str(value).removesuffix(".0") if isinstance(value, np.floating) else str(int(value))
 
 
 def _numbers(call: Call, texts: Any, kind: ElementType) -> Any:

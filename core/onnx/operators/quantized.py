@@ -17,7 +17,7 @@ from rushlight.core.onnx.operators.linear_algebra import (
 )
 from rushlight.core.onnx.operators.quantization import dequantized, quantized
 from rushlight.core.onnx.registry import Call, operator
-from rushlight.core.ops.integers import BYTE_PRODUCT, byte_product
+from rushlight.core.ops.integers import BYTE_PRODUCT, MOST_TAPS, byte_depthwise, byte_product
 
 _EXACT = 1 << 24  # integers up to here are exact in float32
 
@@ -107,15 +107,8 @@ def quantized_conv(
     bias = None if bias is None else bias / scale.reshape(())
     if in_bytes(call, x, w):
         kind = zero.dtype.name
-        return convolved_bytes(
-            call,
-            x,
-            w,
-            _number(x_zero),
-            w_zero,
-            (of_rows(bias), of_rows(factor), _number(zero)),
-            kind,
-        )
+        ends = of_rows(bias), of_rows(factor), _number(zero)
+        return convolved_bytes(call, x, w, _number(x_zero), w_zero, ends, kind)
     left, right = _whole(x, x_zero, None), _whole(w, w_zero, 0)
     y = convolved(call, left, right, None)
     y = y * _per_filter(factor, y.ndim)
@@ -138,24 +131,56 @@ def _whole(x: Any, zero: Any, dim: int | None) -> Any:
 
 
 def in_bytes(call: Call, x: Any, w: Any) -> bool:
-    """Whether a convolution of bytes is a product of bytes of all channels, on its device."""
-    plain = x.ndim == 4 and call.int("group", 1) == 1 and 0 not in (*x.shape, *w.shape)
+    """Whether the device convolves these bytes as bytes: all channels, or each by itself."""
+    plain = x.ndim == 4 and 0 not in (*x.shape, *w.shape)
+    plain = plain and (call.int("group", 1) == 1 or of_each_channel(call, x, w))
     bytes_too = all(t.dtype.name in ("uint8", "int8") for t in (x, w))
     return plain and bytes_too and x.storage.device.backend.supports(BYTE_PRODUCT.name)
+
+
+def of_each_channel(call: Call, x: Any, w: Any) -> bool:
+    """Whether each channel has filters of its own, which `byte_depthwise` sums exactly."""
+    groups = call.int("group", 1)
+    alone = groups == x.shape[1] and groups > 1 and w.shape[1] == 1 and w.shape[0] % groups == 0
+    return bool(alone and prod(w.shape[2:]) <= MOST_TAPS)
 
 
 def convolved_bytes(
     call: Call, x: Any, w: Any, x_zero: Any, w_zero: Any, ends: Any, dtype: str
 ) -> Any:
-    """The convolution of (n, c, h, w) by one product of bytes; `ends` and `dtype` as there.
+    """The convolution of (n, c, h, w) in bytes; `ends` and `dtype` as in `byte_product`.
 
     x_zero: (1, 1) or None. w_zero: one or one of each filter, or None.
     """
+    bias, scale, zero = ends
+    if call.int("group", 1) > 1:
+        return _each_channel(call, x, w, [x_zero, of_rows(w_zero), bias, scale, zero], dtype)
     columns, sizes = _columns(call, x, list(w.shape[2:]), x_zero)
     flat = w.reshape(w.shape[0], prod(w.shape[1:]))
-    bias, scale, zero = ends
     y = byte_product(flat, columns, of_rows(w_zero), x_zero, bias, scale, zero, dtype)
     return y.reshape(x.shape[0], w.shape[0], *sizes)
+
+
+def _each_channel(call: Call, x: Any, w: Any, ends: Any, dtype: str) -> Any:
+    window = window_of(call, 2, call.ints("kernel_shape", None) or list(w.shape[2:]))
+    (top, bottom), (left, right) = padded(window, tuple(x.shape[2:]))
+    for dim, before, after in ((2, top, bottom), (3, left, right)):
+        x = _widened(x, dim, min(before, 0), min(after, 0), None)
+    strides, dilations = window.stride, window.dilation
+    x_zero, w_zero, bias, scale, zero = ends
+    return byte_depthwise(
+        x.contiguous(),
+        w,
+        x_zero,
+        w_zero,
+        bias,
+        scale,
+        zero,
+        (strides[0], strides[1]),
+        (max(top, 0), max(left, 0), max(bottom, 0), max(right, 0)),
+        (dilations[0], dilations[1]),
+        dtype,
+    )
 
 
 def _columns(call: Call, x: Any, kernel: list[int], fill: Any) -> tuple[Any, list[int]]:

@@ -63,7 +63,8 @@ def _points(axis: _Axis, coordinates: str, narrow: bool) -> Array:
 
     half = dtype(0.5)
     if coordinates == "align_corners":
-        step: float = dtype((axis.n - 1) / (width - 1)) if width != 1 else 0.0
+        # Of the sizes that there are, as PyTorch and onnxruntime have it, not of n * scale.
+        step: float = dtype((axis.n - 1) / (axis.out - 1)) if axis.out > 1 else 0.0
         return at * step
     if coordinates == "asymmetric":
         return scaled(at)

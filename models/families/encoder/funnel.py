@@ -81,6 +81,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         NormSpec("layer", c.layer_norm_eps),
         head=c.d_head,
         types=3,
+        by_length=True,
         pooler=False,
         absolute=False,
         dropout=c.hidden_dropout,

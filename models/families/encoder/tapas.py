@@ -81,7 +81,11 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         )
     by_cell = c.reset_position_index_per_cell
     return bert_spec(
-        c, pooler=pooler, input=lambda spec: TableEmbeddings(spec, sizes, by_cell), types=1
+        c,
+        pooler=pooler,
+        input=lambda spec: TableEmbeddings(spec, sizes, by_cell),
+        types=1,
+        type_columns=len(sizes),
     )
 
 

@@ -70,6 +70,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         c.ff_activation,
         NormSpec("layer", c.layer_norm_eps),
         types=3,
+        by_length=True,
         pooler=False,
         absolute=False,
         dropout=c.dropout,

@@ -28,6 +28,7 @@ WITHOUT = {
     "cell_scan",
     "cell_scan_backward",
     "byte_product",
+    "byte_depthwise",
 }
 PARTLY = {"attention", "resample"}  # with sinks, or tables, of a sample's own they do too
 

@@ -128,6 +128,17 @@ MOVES = [
         for mode in ("constant", "reflect", "edge", "wrap")
     ),
     Case("Pad", 19, [floats(4), ints(7, 3)], {"mode": "wrap"}),
+    *(
+        Case(
+            "Resize",
+            19,
+            [IMAGE, np.zeros(0, np.float32), np.array([1, 1, *scales], np.float32)],
+            {"mode": mode, "coordinate_transformation_mode": "align_corners"},
+            (1, 2),
+        )
+        for mode in ("linear", "cubic")
+        for scales in ((1.7, 0.6), (0.7, 2.3))
+    ),
     Case("Pad", 19, [IMAGE, ints(-1, 2), np.array(2, np.float32), ints(-1)], {}, (1,)),
     Case("Gather", 13, [IMAGE, whole(2, 2, low=-3, high=3)], {"axis": 1}),
     Case("Gather", 13, [IMAGE, np.array(-1)], {"axis": -1}, (1,)),
@@ -208,6 +219,9 @@ STRINGS = [
     Case("Split", 13, [TEXTS], {"axis": 1}, (), 2),
     Case("Cast", 13, [np.array(["1.5", "-2", "inf", "NaN", "1e-5"], object)], {"to": 1}),
     Case("Cast", 13, [whole(4)], {"to": 8}),
+    Case("Cast", 13, [np.array([True, False])], {"to": 8}),
+    Case("Cast", 13, [np.array([-3.0, 0.1, 1e20, -0.0, 123456.789], np.float32)], {"to": 8}),
+    Case("Cast", 13, [np.array([2.0, 0.1, 1e20])], {"to": 8}),
 ]
 
 

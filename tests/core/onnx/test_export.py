@@ -23,10 +23,10 @@ nn, F = rl.nn, rl.nn.functional
 
 # Ops without nodes: what factors matrices, draws numbers, packs bytes, or is a gradient alone.
 WITHOUT = {
-    "byte_product", "cell_scan_backward", "cholesky", "cofactor", "conv2d_weight", "eig", "eigh",
-    "fft", "geqrf",
-    "ldl", "ldl_solve", "linear_experts_t", "lu", "pack_rows", "pinv", "qr", "rand", "randint",
-    "randn", "solve", "solve_triangular", "svd", "transfer", "view_as_complex", "view_as_real",
+    "byte_depthwise", "byte_product", "cell_scan_backward", "cholesky", "cofactor",
+    "conv2d_weight", "eig", "eigh", "fft", "geqrf", "ldl", "ldl_solve", "lu", "pack_rows", "pinv",
+    "qr", "rand", "randint", "randn", "solve", "solve_triangular", "svd", "transfer",
+    "view_as_complex", "view_as_real",
 }  # fmt: skip
 # Samples that are left out: what operators of ONNX, or onnxruntime's kernels, do otherwise.
 OTHERWISE = {

@@ -181,6 +181,8 @@ CONVOLUTIONS: dict[str, Any] = {
     "uneven": (4, 1, 3, False, {"pads": [0, 1, 2, 1], "strides": [2, 1], "dilations": [1, 2]}),
     "apart": (6, 6, 3, True, {"pads": [1, 1, 1, 1], "strides": [2, 2]}),
     "groups": (6, 2, 3, True, {"auto_pad": "SAME_UPPER"}),
+    "each channel": (4, 4, 3, True, {"pads": [1, 0, 2, 1], "strides": [2, 1]}),
+    "each channel apart": (3, 3, 2, False, {"dilations": [2, 3]}),
 }
 
 

@@ -41,7 +41,7 @@ _LINALG = "solve solve_triangular cholesky lu qr svd eigh eig geqrf ldl ldl_solv
 REFUSED: dict[str, str] = dict.fromkeys(_LINALG.split(), "linalg") | dict.fromkeys(
     ("cell_scan", "cell_scan_backward"), "cells"
 )
-REFUSED["byte_product"] = "bytes"
+REFUSED |= dict.fromkeys(("byte_product", "byte_depthwise"), "bytes")
 LABELS = ("odd", "empty", "0-d", "nan")
 
 

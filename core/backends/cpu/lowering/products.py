@@ -80,6 +80,17 @@ def _byte_product(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> 
     return Record("byte_product", (out, a, b, *more, None))
 
 
+def _byte_depthwise(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
+    x, w, x_zero, w_zero, bias, scale, zero = [*inputs, *[None] * 5][:7]
+    filters = w.layout.shape[0]
+    if x.layout.strides[3] != 1:
+        return None
+    w_zero, bias, scale = (_spread(v, filters, 2) for v in (w_zero, bias, scale))
+    operands = (out, x, w, x_zero, w_zero, bias, scale, zero)
+    return Record("byte_depthwise", operands, (*attrs["stride"], *attrs["padding"][:2],
+                  *attrs["dilation"]))  # fmt: skip
+
+
 def _embedding(inputs: Sequence[Any], out: Any, attrs: Mapping[str, Any]) -> Record | None:
     weight, index = inputs
     fits = out.layout.ndim <= 8 and weight.dtype in _FLOATS
@@ -138,4 +149,5 @@ LOWERINGS = {
     "linear_experts_t": _experts,
     "embedding": _embedding,
     "byte_product": _byte_product,
+    "byte_depthwise": _byte_depthwise,
 }

@@ -55,9 +55,17 @@ def _byte_product(
     left = left if a_zero is None else left - a_zero
     right = right if b_zero is None else right - b_zero
     sums = np.matmul(left, right).astype(np.int64).astype(np.int32)
+    _end(out, sums, bias, scale, zero)
+
+
+def _end(
+    out: Array, sums: Array, bias: Array | None, scale: Array | None, zero: Array | None
+) -> None:
+    """`out` of sums of products in int32: as they are, scaled, or quantized again."""
     if out.dtype == np.int32:
         out[...] = sums
         return
+    assert scale is not None
     if out.dtype == np.float32:
         product = sums.astype(np.float32) * scale
         out[...] = product if bias is None else product + bias
@@ -71,4 +79,40 @@ def _byte_product(
     np.copyto(out, near, casting="unsafe")
 
 
-KERNELS: dict[str, Callable[..., None]] = {"byte_product": _byte_product}
+def _byte_depthwise(
+    out: Array,
+    x: Array,
+    w: Array,
+    x_zero: Array | None = None,
+    w_zero: Array | None = None,
+    bias: Array | None = None,
+    scale: Array | None = None,
+    zero: Array | None = None,
+    *,
+    stride: tuple[int, int],
+    padding: tuple[int, int, int, int],
+    dilation: tuple[int, int],
+    dtype: str = "int32",
+) -> None:
+    wide = x.astype(np.int32) - (0 if x_zero is None else int(x_zero[0, 0]))
+    edges = [(padding[d], max(padding[2 + d], 0)) for d in (0, 1)]
+    wide = np.pad(wide, [(0, 0), (0, 0), *edges])
+    wide = wide.repeat(w.shape[0] // max(x.shape[1], 1), 1)
+    taps = w[:, 0].astype(np.int32)
+    if w_zero is not None:
+        taps = taps - w_zero.astype(np.int32)[:, :, None]
+    high, long = out.shape[2:]
+    sums = np.zeros(out.shape, np.int32)
+    for i, j in np.ndindex(*w.shape[2:]):
+        top, left = i * dilation[0], j * dilation[1]
+        seen = wide[:, :, top : top + (high - 1) * stride[0] + 1 : stride[0]]
+        seen = seen[..., left : left + (long - 1) * stride[1] + 1 : stride[1]]
+        sums += seen * taps[None, :, i, j, None, None]
+    added, factor = (None if v is None else v[:, :, None] for v in (bias, scale))
+    _end(out, sums, added, factor, zero)
+
+
+KERNELS: dict[str, Callable[..., None]] = {
+    "byte_product": _byte_product,
+    "byte_depthwise": _byte_depthwise,
+}

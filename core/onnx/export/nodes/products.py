@@ -92,6 +92,19 @@ def linear_experts(g: Graph, s: Step) -> str:
     return g.op("Add", out, g.op("Gather", g.get(bias), at, axis=0))
 
 
+@emits("linear_experts_t")
+def linear_experts_t(g: Graph, s: Step) -> str:
+    """MatMul of each row with the weight of its expert, which Gather takes out."""
+    x, weight, index = s.inputs[:3]
+    assert x is not None and weight is not None and index is not None
+    at = g.get(index)
+    if number_of(g.dtype(index)) not in (6, INT64):
+        at = g.op("Cast", at, to=INT64)
+    rows = g.op("Gather", g.get(weight), at, axis=0)  # (..., n, k)
+    line = g.axes("Unsqueeze", g.get(x), g.rank(x) - 1)
+    return g.axes("Squeeze", g.op("MatMul", line, rows), g.rank(x) - 1)
+
+
 def _pads(padding: Sequence[int]) -> list[int]:
     return [*padding, *padding]
 
