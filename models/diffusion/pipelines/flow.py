@@ -49,7 +49,7 @@ class FlowModel(DiffusionModel):
     denoiser = "transformer"
     multiple = 16
     defaults: Mapping[str, Any] = {"num_inference_steps": 28, "guidance_scale": 3.5}
-    _kept: tuple[Hashable, Any] | None = None
+    _last_call: tuple[Hashable, Any] | None = None
 
     def default_size(self) -> tuple[int, int]:
         """(height, width) of a picture whose call says none."""
@@ -67,9 +67,9 @@ class FlowModel(DiffusionModel):
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` gives, made again only for another key or another denoiser."""
         key = (key, id(self.parts.get(self.denoiser)))
-        if self._kept is None or self._kept[0] != key:
-            self._kept = (key, make())
-        return self._kept[1]
+        if self._last_call is None or self._last_call[0] != key:
+            self._last_call = (key, make())
+        return self._last_call[1]
 
     def run(self, *inputs: Any, **more: Any) -> Tensor:
         """The denoiser's output in float32, of inputs in its dtype but for angles and masks."""

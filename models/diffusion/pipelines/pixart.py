@@ -36,28 +36,28 @@ class PixArtSigma(FlowModel):
 
     def conditions(self, request: Request) -> Conditions:
         """T5's states, and which of them are words."""
-        positive = self._told(request.prompts, request)
+        positive = self._conditions_of(request.prompts, request)
         if not self.guided(request):
             return Conditions(positive)
         negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request))
+        return Conditions(positive, self._conditions_of(negatives, request))
 
-    def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
+    def _conditions_of(self, texts: list[str], request: Request) -> dict[str, Tensor]:
         length = request.max_sequence_length or self.longest
         texts = [text.lower().strip() for text in texts]
         ids, mask = rows_of(self, "tokenizer", texts, length)
         states: Tensor = self.parts.get("text_encoder")(ids, mask)
-        told = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
-        return told | self._sizes(request)
+        inputs = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+        return inputs | self._sizes(request)
 
     def _sizes(self, request: Request) -> dict[str, Tensor]:
         return {}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
         """The noise in latents at `timestep`, of `conditions`. It raises nothing itself."""
-        told = dict(conditions)
-        told["encoder_hidden_states"] = self.cast(told["encoder_hidden_states"])
-        out = self.run(self.cast(latents), timestep, **told)
+        inputs = dict(conditions)
+        inputs["encoder_hidden_states"] = self.cast(inputs["encoder_hidden_states"])
+        out = self.run(self.cast(latents), timestep, **inputs)
         return self.mean(out, latents)
 
     def mean(self, out: Tensor, latents: Tensor) -> Tensor:

@@ -54,13 +54,15 @@ class StableDiffusion3(FlowModel):
 
     def conditions(self, request: Request) -> Conditions:
         """States of all encoders one after another, and the vectors of both CLIPs."""
-        positive = self._told(request.prompts, request, request.clip_skip)
+        positive = self._conditions_of(request.prompts, request, request.clip_skip)
         if not self.guided(request):
             return Conditions(positive)
         negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request, None))
+        return Conditions(positive, self._conditions_of(negatives, request, None))
 
-    def _told(self, texts: list[str], request: Request, skip: int | None) -> dict[str, Tensor]:
+    def _conditions_of(
+        self, texts: list[str], request: Request, skip: int | None
+    ) -> dict[str, Tensor]:
         layer = -2 if skip is None else -(skip + 2)
         states, vectors = [], []
         for number in ("", "_2"):
@@ -88,5 +90,5 @@ class StableDiffusion3(FlowModel):
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
         """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
-        told = {name: self.cast(value) for name, value in conditions.items()}
-        return self.run(self.cast(latents), self.cast(timestep), **told)
+        inputs = {name: self.cast(value) for name, value in conditions.items()}
+        return self.run(self.cast(latents), self.cast(timestep), **inputs)
