@@ -10,7 +10,13 @@ import numpy as np
 from rushlight.core.basis.dtype import float32
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import DiffusionModel, Request, captured_call, dtype_of
+from rushlight.models.diffusion.model import (
+    Conditions,
+    DiffusionModel,
+    Request,
+    captured_call,
+    dtype_of,
+)
 from rushlight.models.schedulers import Scheduler
 
 _REFERENCE = "reference {}"  # latents of a picture to draw after, among the conditions
@@ -50,6 +56,20 @@ class FlowModel(DiffusionModel):
     multiple = 16
     defaults: Mapping[str, Any] = {"num_inference_steps": 28, "guidance_scale": 3.5}
     _last_call: tuple[Hashable, Any] | None = None
+
+    def conditions(self, request: Request) -> Conditions:
+        """What `text_conditions` gives of the prompts, and of negative ones where they guide."""
+        positive = self.text_conditions(request.prompts, request)
+        if not self.guided(request):
+            return Conditions(positive)
+        negatives = request.negatives or [""] * len(request.prompts)
+        return Conditions(positive, self.text_conditions(negatives, request, negative=True))
+
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """What the denoiser is told of `texts`, the prompts of `request` or, `negative`, others."""
+        raise NotImplementedError
 
     def default_size(self) -> tuple[int, int]:
         """(height, width) of a picture whose call says none."""

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, DiffusionModel, Request
+from rushlight.models.diffusion.model import DiffusionModel, Request
 from rushlight.models.diffusion.pipelines.flow import FlowModel
 from rushlight.models.diffusion.text.language import rows_of
 from rushlight.models.schedulers import Scheduler
@@ -34,15 +34,10 @@ class PixArtSigma(FlowModel):
         """Begin the scheduler's run."""
         DiffusionModel.set_timesteps(self, scheduler, request)
 
-    def conditions(self, request: Request) -> Conditions:
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
         """T5's states, and which of them are words."""
-        positive = self._conditions_of(request.prompts, request)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._conditions_of(negatives, request))
-
-    def _conditions_of(self, texts: list[str], request: Request) -> dict[str, Tensor]:
         length = request.max_sequence_length or self.longest
         texts = [text.lower().strip() for text in texts]
         ids, mask = rows_of(self, "tokenizer", texts, length)

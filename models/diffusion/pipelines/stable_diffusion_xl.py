@@ -70,7 +70,7 @@ class StableDiffusionXL(StableDiffusion):
             conditions.positive["timestep_cond"] = self.tensor_of(waves)
         return conditions
 
-    def _told(
+    def _conditions_of(
         self, states: Tensor, vectors: Tensor, request: Request, aesthetic: float
     ) -> dict[str, Tensor]:
         size = [float(request.height), float(request.width)]

@@ -116,12 +116,7 @@ class FluxTransformer2DModel(nn.Module):
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, outputs)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 3), those of prompts first, on the device."""

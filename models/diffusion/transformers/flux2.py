@@ -191,12 +191,7 @@ class Flux2Transformer2DModel(nn.Module):
         outputs = c.patch_size**2 * (c.out_channels or c.in_channels)
         self.proj_out = nn.Linear(width, outputs, bias=False)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 4), those of prompts first, on the device."""

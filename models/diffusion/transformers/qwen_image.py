@@ -149,12 +149,7 @@ class QwenImageTransformer2DModel(nn.Module):
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, c.patch_size**2 * (c.out_channels or c.in_channels))
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, words: int, pictures: Sequence[Size]) -> Angles:
         """The angles of a prompt of `words` tokens and of `pictures`, on the device.

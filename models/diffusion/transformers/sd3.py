@@ -132,12 +132,7 @@ class SD3Transformer2DModel(nn.Module):
         self.outputs = c.in_channels if c.out_channels is None else c.out_channels
         self.proj_out = nn.Linear(width, c.patch_size**2 * self.outputs)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def forward(
         self,

@@ -155,12 +155,7 @@ class ZImageTransformer2DModel(nn.Module):
         self.x_pad_token, self.cap_pad_token = parameter(1, c.dim), parameter(1, c.dim)
         self._fill()
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def reset_parameters(self) -> None:
         """Tokens of padding are zero."""
