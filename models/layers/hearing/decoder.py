@@ -14,10 +14,12 @@ from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.pictures import Picture, Pictured, PicturePrompt
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.seeing.built import renaming, seeing_decoder
-from rushlight.models.layers.seeing.contents import SOUNDS, Messages
+from rushlight.models.layers.seeing.contents import SOUNDS
 from rushlight.models.layers.seeing.decoder import PictureDecoder, as_list
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.speech.samples import RATE
+
+Messages = list[Mapping[str, Any]]
 
 # Names of tensors as the hub has them, and as transformers 5 saves them.
 HEARING_NAMES = renaming(

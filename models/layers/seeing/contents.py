@@ -10,8 +10,6 @@ from typing import Any
 
 from rushlight.core.basis.errors import FormatError
 
-Messages = list[Mapping[str, Any]]
-
 
 @dataclass(frozen=True)
 class Medium:
@@ -27,13 +25,15 @@ class Medium:
     keys: tuple[str, ...]
     has_data: bool = False
 
-    def taken_out(self, messages: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Messages]:
+    def taken_out(
+        self, messages: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[Any], list[Mapping[str, Any]]]:
         """What messages hold, in their order, and the messages with {"type": kind} for each.
 
         FormatError for a part of that type that holds none, ValueError for an address.
         """
         values: list[Any] = []
-        plain: Messages = []
+        plain: list[Mapping[str, Any]] = []
         for message in messages:
             content = message.get("content") if isinstance(message, Mapping) else None
             if not isinstance(content, list | tuple):
