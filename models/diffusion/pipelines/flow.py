@@ -68,7 +68,10 @@ class FlowModel(DiffusionModel):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """What the denoiser is told of `texts`, the prompts of `request` or, `negative`, others."""
+        """What the denoiser is told of `texts`: the prompts of `request`, or `negative` ones.
+
+        NotImplementedError in a pipeline that overrides neither this nor `conditions`.
+        """
         raise NotImplementedError
 
     def default_size(self) -> tuple[int, int]:

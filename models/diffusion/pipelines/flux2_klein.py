@@ -58,7 +58,10 @@ class Flux2Klein(FlowModel):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """The states after three layers side by side, of rows with padding."""
+        """The states after three layers side by side, of rows with padding.
+
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or LONGEST
         chats = [as_chat(self, "tokenizer", text, enable_thinking=False) for text in texts]
         ids, mask = rows_of(self, "tokenizer", chats, length)

@@ -37,7 +37,10 @@ class PixArtSigma(FlowModel):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """T5's states, and which of them are words."""
+        """T5's states, and which of them are words.
+
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or self.longest
         texts = [text.lower().strip() for text in texts]
         ids, mask = rows_of(self, "tokenizer", texts, length)

@@ -56,7 +56,10 @@ class Sana(PixArtSigma):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """Gemma's states: of a prompt's last tokens after the instruction, and of the first."""
+        """Gemma's states: of a prompt's last tokens after the instruction, and of the first.
+
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         before = "" if negative else INSTRUCTION
         length = total = request.max_sequence_length or self.longest
         texts = [before + text.lower().strip() for text in texts]

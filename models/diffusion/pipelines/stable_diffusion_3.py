@@ -55,7 +55,10 @@ class StableDiffusion3(FlowModel):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """States of all encoders one after another, and the vectors of both CLIPs."""
+        """States of all encoders one after another, and the vectors of both CLIPs.
+
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         skip = None if negative else request.clip_skip
         layer = -2 if skip is None else -(skip + 2)
         states, vectors = [], []

@@ -35,7 +35,10 @@ class ZImage(FlowModel):
     def text_conditions(
         self, texts: list[str], request: Request, negative: bool = False
     ) -> dict[str, Tensor]:
-        """The states before the last layer, and how many of them are words, on cpu."""
+        """The states before the last layer, and how many of them are words, on cpu.
+
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or LONGEST
         rows = []
         for text in texts:
