@@ -207,8 +207,8 @@ def _parts(path_or_name: str | Path, progress: Progress | None) -> Parts:
 
 def _names_its_kind(files: Mapping[str, bytes]) -> bool:
     """Whether config.json says of what family the model is; other tools' files do not."""
-    told = small_json(files, "config.json")
-    return "model_type" in told or "architecture" in told
+    config = small_json(files, "config.json")
+    return "model_type" in config or "architecture" in config
 
 
 def _with_projector(parts: Parts, mmproj: str) -> Parts:
@@ -218,14 +218,14 @@ def _with_projector(parts: Parts, mmproj: str) -> Parts:
     from rushlight.models.gguf.projector import is_projector, seeing
 
     _, tensors, metadata = parts
-    seen, told = load_weights(mmproj)
-    if metadata is None or told is None or not is_projector(told):
+    seen, table = load_weights(mmproj)
+    if metadata is None or table is None or not is_projector(table):
         raise LoadError(
             f"{mmproj}: mmproj must be llama.cpp's mmproj file, beside a GGUF file of texts",
             hint="its general.architecture is clip",
         )
     files, renamed = as_checkpoint(metadata, tensors)
-    return *seeing(files, renamed, metadata, told, seen), None
+    return *seeing(files, renamed, metadata, table, seen), None
 
 
 def _opened_by_family(place: Path | str, paths: Iterable[Path | str]) -> Parts | None:
@@ -453,12 +453,14 @@ def _matched(
     files = completed(files, tensors)
     small = {name: files[name] for name in SMALL if name in files}
     config = find_config(small, tensors)
-    told = small.get("config.json")
-    kind = None if told is None else parse_object("config.json", told).get("model_type")
+    config_text = small.get("config.json")
+    kind = (
+        None if config_text is None else parse_object("config.json", config_text).get("model_type")
+    )
     if kind != config.get("model_type"):
         # What is saved is in our names and of our class, whatever tool's the tensors were in.
         small["config.json"] = json.dumps(config).encode()
-        told = told if kind is None else small["config.json"]
+        config_text = config_text if kind is None else small["config.json"]
     family = family_of(config.get("model_type"), "config.json: model_type")
     tensors = renamed_tensors(family, tensors)
     if not config.get("quantization_config") and any(name.endswith(".W_q") for name in tensors):
@@ -481,7 +483,7 @@ def _matched(
                 f"config.json: {key} is {layers}, but the checkpoint has only "
                 f"{len(tensors)} tensors"
             )
-    config_file = {"config.json": told or small["config.json"]}
+    config_file = {"config.json": config_text or small["config.json"]}
     named = config.get("architectures")
     model, by_name, config = fitted(family, config, tensors)
     if config.get("architectures") != named:  # what is saved is of the class that is served

@@ -1,10 +1,11 @@
-"""Begins a decoder family, and makes all that follows from its file: index, keys, goldens, figures.
+"""Begins a family of texts, and makes all that follows: index, keys, goldens, figures.
 
     python tools/new_family.py NAME [--like llama] [--python PYTHON] [--class CLASS] [--room text]
 
-NAME is the model_type in config.json. The first call writes models/families/ROOM/NAME.py, like
-another family, and its row tests/models/families/NAME.py; both are yours to edit, and stay as they
-are from then on. Every call then runs the steps in order, and stops at the first one that fails:
+NAME is the model_type in config.json, ROOM `text` for a decoder and `encoder` for an encoder, which
+begins like bert where --like names no other. The first call writes models/families/ROOM/NAME.py,
+like another family, and its row tests/models/families/NAME.py; both are yours to edit, and stay as
+they are from then on. Every call then runs the steps in order, and stops at the first that fails:
 
 - index: tools/family_index.py, by which the family is found;
 - keys: tools/config_keys.py, the keys of config.json that transformers knows;
@@ -30,9 +31,10 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[1]
 FAMILIES, ROWS = ROOT / "models" / "families", ROOT / "tests" / "models" / "families"
 CLASS = """
-from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as names
+from transformers.models.auto.modeling_auto import {table} as names
 print(names.get("{name}", ""))
 """
+TABLES = {"text": "MODEL_FOR_CAUSAL_LM_MAPPING_NAMES", "encoder": "MODEL_MAPPING_NAMES"}
 FILE = '''\
 """{title} (authors, year): what it is, and how it differs from {like}."""
 
@@ -69,6 +71,46 @@ FAMILY = Family(
     build=decoder_builder(Config, describe, ARCHITECTURES),
 )
 '''
+ENCODER_FILE = '''\
+"""{title} (authors, year): what it is, and how it differs from {like}."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from rushlight.models.families.encoder import {like}
+from rushlight.models.families.family import Family
+from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.encoding import encoder_builder
+from rushlight.models.layers.heads import HeadNames
+
+ARCHITECTURES = ("{architecture}",)
+BASE_PREFIX = "{name}."
+HEADS = HeadNames()
+
+
+@dataclass
+class Config({like}.Config):
+    """The keys of config.json that the model depends on."""
+
+{fields}    model_type: str = "{name}"
+
+
+def describe(c: Config, pooler: bool) -> EncoderSpec:
+    """The description of the encoder that a configuration asks for."""
+    return {like}.describe(c, pooler)
+
+
+FAMILY = Family(
+    model_types=("{name}",),
+    tasks=("feature-extraction",),
+    architectures=ARCHITECTURES,
+    base_prefix=BASE_PREFIX,
+    config=Config,
+    build=encoder_builder(Config, describe, ARCHITECTURES, BASE_PREFIX, HEADS),
+    heads=HEADS,
+)
+'''
 ROW = '''\
 """Rows of {name}."""
 
@@ -78,7 +120,7 @@ from typing import Any
 def rows(t: Any) -> dict[str, tuple[str, dict[str, Any]]]:
     """The class of transformers and config.json of each row; `t` is families.py."""
     return {{
-        "{name}": ("{architecture}", t.sized("{name}")),
+        "{name}": ("{architecture}", t.{sizes}("{name}")),
     }}
 '''
 
@@ -102,7 +144,7 @@ class Steps:
                 f"new_family: this failed; mend it and run it again: {' '.join(command)}"
             )
 
-    def told(self, program: str) -> str:
+    def printed(self, program: str) -> str:
         """What a program prints that needs transformers."""
         command = [self.reference, "-c", program]
         done = subprocess.run(command, env=self.env, check=True, capture_output=True, text=True)
@@ -151,18 +193,20 @@ def begin(name: str, room: str, like: str, architecture: str) -> tuple[Path, Pat
     """The family's file and its row, written if they are missing."""
     stem = name.replace("-", "_")
     file, row = FAMILIES / room / f"{stem}.py", ROWS / f"{stem}.py"
-    told = {
+    values = {
         "name": name,
         "room": room,
         "like": like,
         "architecture": architecture,
-        "title": architecture.removesuffix("ForCausalLM"),
+        "title": architecture.removesuffix("ForCausalLM").removesuffix("Model"),
+        "sizes": "encoder" if room == "encoder" else "sized",
     }
+    template = ENCODER_FILE if room == "encoder" else FILE
     if not file.exists():
-        file.write_text(FILE.format(fields=fields_of(name, like), **told), encoding="utf-8")
+        file.write_text(template.format(fields=fields_of(name, like), **values), encoding="utf-8")
         print(f"wrote {file.relative_to(ROOT)}: edit what differs from {like}")
     if not row.exists():
-        row.write_text(ROW.format(**told), encoding="utf-8")
+        row.write_text(ROW.format(**values), encoding="utf-8")
         print(f"wrote {row.relative_to(ROOT)}")
     return file, row
 
@@ -171,17 +215,20 @@ def main() -> None:
     """Run the steps."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("name", help="the model_type in config.json")
-    parser.add_argument("--like", default="llama", help="the family that the file begins with")
+    parser.add_argument("--like", default="", help="the family that the file begins with")
     parser.add_argument("--room", default="text", help="the folder below models/families")
     parser.add_argument("--class", dest="architecture", default="", help="transformers' class")
     parser.add_argument("--python", default=sys.executable, help="one with torch, transformers")
     options = parser.parse_args()
     steps, name = Steps(options.python), options.name
-    architecture = options.architecture or steps.told(CLASS.format(name=name))
+    like = options.like or ("bert" if options.room == "encoder" else "llama")
+    table = TABLES.get(options.room, TABLES["text"])
+    architecture = options.architecture or steps.printed(CLASS.format(name=name, table=table))
     if not architecture:
-        raise SystemExit(f"new_family: transformers has no decoder {name}; name a --class")
+        kind = "encoder" if options.room == "encoder" else "decoder"
+        raise SystemExit(f"new_family: transformers has no {kind} {name}; name a --class")
     steps.run("tools/config_keys.py", name, reference=True)
-    _, row = begin(name, options.room, options.like, architecture)
+    _, row = begin(name, options.room, like, architecture)
     steps.run("tools/family_index.py")
     rows = [
         line.split('"')[1]

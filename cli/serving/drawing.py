@@ -16,15 +16,14 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import Response
 
 from rushlight.cli.serving.engine import Ended, Job, Over, Value, Wrote, as_api_error, running
+from rushlight.cli.serving.forms import read_form
 from rushlight.cli.serving.held import Served
 from rushlight.cli.serving.server import Server
-from rushlight.cli.serving.streams import Json, Stream, body_of, sse, unless_gone
+from rushlight.cli.serving.streams import Json, Stream, sse, unless_gone
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.image.files import load
 from rushlight.models.image.png import encode_png
@@ -34,6 +33,7 @@ from rushlight.models.serving.fields import Fields
 from rushlight.models.tasks.registry import find
 
 MOST_PICTURES, MOST_IMAGES, MOST_STEPS = 8, 4, 1000
+_FILE_KEYS = ("image", "image[]", "mask", "mask[]")
 _SIZE = re.compile(r"(\d{1,5})x(\d{1,5})\Z")
 _UNUSED = (
     "user", "quality", "style", "background", "moderation", "output_compression", "input_fidelity",
@@ -250,30 +250,15 @@ def _mask(raw: bytes) -> Any:
 
 async def _form(server: Server, request: Request) -> tuple[Fields, dict[str, list[bytes]]]:
     """The fields of a form, and its files: images, and a mask if there is one."""
-    raw = await body_of(request, server.limits.audio)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": raw, "more_body": False}
-
+    texts, pictures = await read_form(
+        request, server.limits.audio, MOST_IMAGES + 1, _FILE_KEYS, "supported: image, mask"
+    )
     files: dict[str, list[bytes]] = {"image": [], "mask": []}
-    values: dict[str, Any] = {}
-    most = MOST_IMAGES + 1
-    try:
-        inner = Request(request.scope, receive)
-        async with inner.form(max_files=most, max_fields=32, max_part_size=1 << 20) as form:
-            for key, value in form.multi_items():
-                if isinstance(value, str):
-                    values[key] = value
-                elif key.removesuffix("[]") in files:
-                    files[key.removesuffix("[]")].append(await value.read())
-                else:
-                    raise ApiError(f"the form has a file {key[:40]!r}; supported: image, mask")
-    except (MultiPartException, HTTPException) as error:
-        words = getattr(error, "message", None) or getattr(error, "detail", "")
-        raise ApiError(f"the form cannot be read: {words}") from None
+    for key, raw in pictures:
+        files[key.removesuffix("[]")].append(raw)
     if not files["image"]:
         raise ApiError("image is missing: the picture to change", param="image")
-    return Fields(dict(_numbers(values))), files
+    return Fields(dict(_numbers(dict(texts)))), files
 
 
 def _numbers(values: dict[str, str]) -> Iterator[tuple[str, Any]]:

@@ -275,7 +275,7 @@ def _answer(
     single: it is the only one of its request, so that a next turn may go on from it.
     """
     job.facts |= {"prompt": len(ids), "read": 0, "written": 0, "options": options}
-    began, told = time.monotonic(), False
+    began, begun = time.monotonic(), False
     if beside.can_join(model, ids, options):
         tokens = _beside(model, caches, job, ids, options, single)
     else:
@@ -285,8 +285,8 @@ def _answer(
             if token is None:
                 yield
                 continue
-            if not told:
-                told, cached = True, job.facts["cached"]
+            if not begun:
+                begun, cached = True, job.facts["cached"]
                 job.put(Begun(index, len(ids), cached))
                 engine.counts["prompt_tokens"] += len(ids) - cached
                 engine.counts["cached_tokens"] += cached
@@ -313,7 +313,7 @@ def _alone(model: Any, caches: Caches, job: Job, ids: list[int], options: dict[s
     steps = model.steps(ids, **options)  # raises before anything is read
     chosen = model.followed.options(options)
     caches.lend(ids)
-    kept = False
+    intact = False
     try:
         with closing(steps):
             job.facts["cached"] = 0
@@ -335,12 +335,12 @@ def _alone(model: Any, caches: Caches, job: Job, ids: list[int], options: dict[s
                     yield item
                 else:
                     sent = item.wait()
-        kept = True
+        intact = True
     except GeneratorExit:
-        kept = True
+        intact = True
         raise
     finally:  # after an error nobody knows what the session holds
-        caches.keep() if kept else caches.drop()
+        caches.keep() if intact else caches.drop()
 
 
 def _beside(
@@ -356,7 +356,7 @@ def _beside(
     session = model._resume(ids, chosen.linear, chosen.cache_type)
     session.activation_precision = chosen.linear
     job.facts["cached"] = len(session.ids)
-    row, written, kept = None, list(ids), False
+    row, written, intact = None, list(ids), False
     try:
         while True:
             logits = session.read(model, ids[len(session.ids) :])
@@ -386,15 +386,15 @@ def _beside(
             yield Token(id, text + rest, logprob, "stop" if hit else "length" if last else "")
             if hit:
                 break
-        kept = True
+        intact = True
     except GeneratorExit:
-        kept = True
+        intact = True
         raise
     finally:
         if row is not None:
-            rows.leave(row, session if kept else None, written)
+            rows.leave(row, session if intact else None, written)
         model._session = session
-        caches.keep() if kept else caches.drop()
+        caches.keep() if intact else caches.drop()
 
 
 def running(steps: Callable[[], Any]) -> Callable[[Job], Work]:

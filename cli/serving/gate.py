@@ -63,8 +63,8 @@ class Gate:
             asked = self._with_origin(Response(status_code=204), origin, allowed)
             for name, value in _ALSO.items():
                 if f"access-control-request-{name}" in headers and origin:
-                    told = value or headers[f"access-control-request-{name}"][:2000]
-                    asked.headers[f"access-control-allow-{name}"] = told
+                    allowed_value = value or headers[f"access-control-request-{name}"][:2000]
+                    asked.headers[f"access-control-allow-{name}"] = allowed_value
             await asked(scope, receive, send)
             return
 
@@ -85,8 +85,12 @@ class Gate:
         """Whether a page of an origin may send requests: the server's own, and those listed."""
         if not origin:
             return True
-        own = urlsplit(origin)
-        if own.scheme in ("http", "https") and own.netloc and own.netloc == host:
+        page_origin = urlsplit(origin)
+        if (
+            page_origin.scheme in ("http", "https")
+            and page_origin.netloc
+            and page_origin.netloc == host
+        ):
             return True
         return origin.rstrip("/") in self.origins or bool("*" in self.origins and self.key)
 
@@ -124,8 +128,11 @@ class Gate:
                 )
 
     def _knows_key(self, headers: dict[str, str]) -> bool:
-        scheme, _, given = headers.get("authorization", "").partition(" ")
-        keys = [given.strip() if scheme.lower() == "bearer" else "", headers.get("x-api-key", "")]
+        scheme, _, credential = headers.get("authorization", "").partition(" ")
+        keys = [
+            credential.strip() if scheme.lower() == "bearer" else "",
+            headers.get("x-api-key", ""),
+        ]
         return any(hmac.compare_digest(key.encode("latin-1"), self.key) for key in keys if key)
 
 

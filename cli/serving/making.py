@@ -56,10 +56,10 @@ async def speech(server: Server, request: Request) -> Response:
     samples = (np.clip(np.asarray(said["audio"]), -1, 1) * 32767).astype("<i2").tobytes()
     if form == "pcm":
         return Response(samples, media_type="audio/pcm")
-    held = io.BytesIO()
-    with wave.open(held, "wb") as file:
+    recording = io.BytesIO()
+    with wave.open(recording, "wb") as file:
         file.setnchannels(1)
         file.setsampwidth(2)
         file.setframerate(int(said["sampling_rate"]))
         file.writeframes(samples)
-    return Response(held.getvalue(), media_type="audio/wav")
+    return Response(recording.getvalue(), media_type="audio/wav")

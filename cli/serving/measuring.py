@@ -6,14 +6,13 @@ import base64
 from typing import Any
 
 import numpy as np
-from starlette.exceptions import HTTPException
-from starlette.formparsers import MultiPartException
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 
+from rushlight.cli.serving.forms import read_form
 from rushlight.cli.serving.held import Served
 from rushlight.cli.serving.server import Server
-from rushlight.cli.serving.streams import Json, body_of
+from rushlight.cli.serving.streams import Json
 from rushlight.models.serving.errors import ApiError, too_long
 from rushlight.models.serving.fields import Fields
 from rushlight.models.serving.openai_completions import prompts_in
@@ -235,30 +234,17 @@ def _verbose(heard: dict[str, Any], what: str, words: bool) -> dict[str, Any]:
 
 
 async def _form(server: Server, request: Request) -> tuple[Fields, bytes]:
-    """The fields of a form, and the bytes of its file."""
-    raw = await body_of(request, server.limits.audio)
-
-    async def receive() -> Any:
-        return {"type": "http.request", "body": raw, "more_body": False}
-
-    inner = Request(request.scope, receive)
-    try:
-        async with inner.form(max_files=1, max_fields=32, max_part_size=1 << 20) as form:
-            values: dict[str, Any] = {}
-            audio = b""
-            for key, value in form.multi_items():
-                if not isinstance(value, str):
-                    if key != "file":
-                        raise ApiError(f"the form has a file {key[:40]!r}; it must be named file")
-                    audio = await value.read()
-                elif key in values:
-                    before = values[key]
-                    values[key] = [*before, value] if isinstance(before, list) else [before, value]
-                else:
-                    values[key] = value
-    except (MultiPartException, HTTPException) as error:
-        words = getattr(error, "message", None) or getattr(error, "detail", "")
-        raise ApiError(f"the form cannot be read: {words}") from None
-    if not audio:
+    """The fields of a form, lists where a key comes again, and the bytes of its file."""
+    texts, recordings = await read_form(
+        request, server.limits.audio, 1, ("file",), "it must be named file"
+    )
+    values: dict[str, Any] = {}
+    for key, text in texts:
+        if key in values:
+            before = values[key]
+            values[key] = [*before, text] if isinstance(before, list) else [before, text]
+        else:
+            values[key] = text
+    if not recordings or not recordings[0][1]:
         raise ApiError("file is missing: the recording", param="file")
-    return Fields(values), audio
+    return Fields(values), recordings[0][1]

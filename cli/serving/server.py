@@ -241,8 +241,8 @@ async def _events(
     yield b"".join(map(form, writer.opening())) + bytes_of(first)
     try:
         async for grown in growth:
-            if part := bytes_of(grown):
-                yield part
+            if chunk := bytes_of(grown):
+                yield chunk
         yield b"".join(map(form, writer.closing(answers, usage)))
     except Exception as error:
         yield b"".join(map(form, writer.failed(as_api_error(error))))

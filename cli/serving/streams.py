@@ -32,11 +32,11 @@ async def body_of(request: Request, most: int) -> bytes:
     parts, size = [], 0
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            async for part in request.stream():
-                size += len(part)
+            async for chunk in request.stream():
+                size += len(chunk)
                 if size > most:
                     raise _too_large(size, most)
-                parts.append(part)
+                parts.append(chunk)
     except TimeoutError:
         raise ApiError("the body did not arrive in time", status=408) from None
     return b"".join(parts)
@@ -139,6 +139,6 @@ class Stream(Response):
             await _ended(task, gone)
 
     async def _pump(self, send: Any) -> None:
-        async for part in self._parts:
-            await send({"type": "http.response.body", "body": part, "more_body": True})
+        async for chunk in self._parts:
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
         await send({"type": "http.response.body", "body": b"", "more_body": False})

@@ -135,11 +135,11 @@ async def apply_template(server: Server, request: Request) -> Response:
 
     def text() -> str:
         try:
-            made: str = served.model.apply_chat_template(
+            prompt: str = served.model.apply_chat_template(
                 rows, add_generation_prompt=True, tokenize=False
             )
         except (ValueError, TypeError) as error:
             raise ApiError(str(error)) from None
-        return made
+        return prompt
 
     return Json({"prompt": await server.aside(text)})

@@ -139,7 +139,7 @@ from rushlight.core.functional.reductions import (
     _op_logsumexp, max as _op_max, mean as _op_mean, median as _op_median, min as _op_min, mode as
     _op_mode, nanmean as _op_nanmean, nanmedian as _op_nanmedian, nanquantile as _op_nanquantile,
     nansum as _op_nansum, norm as _op_norm, prod as _op_prod, quantile as _op_quantile, std as
-    _op_std, unique as _op_unique, unique_consecutive as _op_unique_consecutive, var as _op_var
+    _op_std, var as _op_var
 )
 from rushlight.core.functional.shape import (
     adjoint as _op_adjoint, broadcast_to as _op_broadcast_to, expand_as as _op_expand_as, flatten as
@@ -164,6 +164,9 @@ from rushlight.core.functional.spectral import (
 from rushlight.core.functional.statistics import (
     bincount as _op_bincount, corrcoef as _op_corrcoef, cov as _op_cov, histc as _op_histc,
     histogram as _op_histogram
+)
+from rushlight.core.functional.unique import (
+    unique as _op_unique, unique_consecutive as _op_unique_consecutive
 )
 from rushlight.core.functional.views import (
     as_strided_ as _op_as_strided_, narrow_copy as _op_narrow_copy, slice as _op_slice, squeeze_ as
@@ -335,8 +338,7 @@ from rushlight.core.functional.random import (
 )
 from rushlight.core.functional.reductions import (
     aminmax, count_nonzero, dist, logsumexp, max, mean, median, min, mode, nanmean, nanmedian,
-    nanquantile, nansum, norm, prod, quantile, std, std_mean, unique, unique_consecutive, var,
-    var_mean
+    nanquantile, nansum, norm, prod, quantile, std, std_mean, var, var_mean
 )
 from rushlight.core.functional.shape import (
     adjoint, broadcast_shapes, broadcast_tensors, broadcast_to, flatten, fliplr, flipud, movedim,
@@ -356,6 +358,9 @@ from rushlight.core.functional.spectral import (
 )
 from rushlight.core.functional.statistics import (
     bincount, bucketize, corrcoef, cov, histc, histogram, histogramdd, searchsorted
+)
+from rushlight.core.functional.unique import (
+    unique, unique_consecutive
 )
 from rushlight.core.functional.views import (
     alias_copy, as_strided_, as_strided_copy, detach_copy, diagonal_copy, expand_copy, narrow_copy,

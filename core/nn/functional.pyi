@@ -52,10 +52,13 @@ from rushlight.core.functional.network.pooling import (
     fractional_max_pool2d, fractional_max_pool2d_with_indices, fractional_max_pool3d,
     fractional_max_pool3d_with_indices, lp_pool1d, lp_pool2d, lp_pool3d, max_pool1d,
     max_pool1d_with_indices, max_pool2d, max_pool2d_with_indices, max_pool3d,
-    max_pool3d_with_indices, max_unpool1d, max_unpool2d, max_unpool3d
+    max_pool3d_with_indices
 )
 from rushlight.core.functional.network.state_space import (
     causal_conv1d, linear_recurrence, selective_scan
+)
+from rushlight.core.functional.network.unpooling import (
+    max_unpool1d, max_unpool2d, max_unpool3d
 )
 from rushlight.core.functional.network.vision import (
     affine_grid, channel_shuffle, grid_sample, interpolate, pixel_shuffle, pixel_unshuffle,

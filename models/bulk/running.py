@@ -95,14 +95,14 @@ def _model_files(model: str | os.PathLike[str]) -> str:
 
     place = resolve(model)
     paths = sorted(place.rglob("*")) if place.is_dir() else [place]
-    told = [f"{p.name} {p.stat().st_size}" for p in paths if p.is_file()]
-    return hashlib.sha256("\n".join(told).encode()).hexdigest()
+    stamps = [f"{p.name} {p.stat().st_size}" for p in paths if p.is_file()]
+    return hashlib.sha256("\n".join(stamps).encode()).hexdigest()
 
 
 def _parts(every: Iterator[Row], size: int) -> Iterator[Part]:
     number = 0
-    while held := list(islice(every, size)):
-        yield number, held
+    while rows := list(islice(every, size)):
+        yield number, rows
         number += 1
 
 
@@ -244,21 +244,21 @@ def _results(part: Sequence[Row]) -> list[dict[str, Any]]:
     """
     if _refused:
         raise LoadError(_refused)
-    told = {row.position: _error(row, row.error) for row in part if row.error}
+    outputs = {row.position: _error(row, row.error) for row in part if row.error}
     fit = [row for row in part if not row.error]
     if _pipe.task.output == "vectors" and fit:
         try:
             vectors = _pipe([row.value for row in fit]).tolist()
-            told |= {r.position: _output(r, v) for r, v in zip(fit, vectors, strict=True)}
+            outputs |= {r.position: _output(r, v) for r, v in zip(fit, vectors, strict=True)}
             fit = []
         except Exception:  # one of them: each by itself says which
             pass
     for row in fit:
         try:
-            told[row.position] = _output(row, _plain(_pipe(row.value)))
+            outputs[row.position] = _output(row, _plain(_pipe(row.value)))
         except Exception as error:
-            told[row.position] = _error(row, f"{type(error).__name__}: {error}")
-    return [told[row.position] for row in part]
+            outputs[row.position] = _error(row, f"{type(error).__name__}: {error}")
+    return [outputs[row.position] for row in part]
 
 
 def _output(row: Row, value: Any) -> dict[str, Any]:

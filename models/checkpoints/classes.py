@@ -67,21 +67,21 @@ def instead(
         raise error
     if len(names) != 1 or isinstance(named, str):
         for name in names:
-            told = {**config, "architectures": [name]}
-            if spare(told) is not None:
-                return told
+            candidate = {**config, "architectures": [name]}
+            if spare(candidate) is not None:
+                return candidate
     fits = [
-        (left, i, told)
-        for i, told in enumerate(_others(config, names, error.supported))
-        if (left := spare(told)) is not None
+        (left, i, candidate)
+        for i, candidate in enumerate(_others(config, names, error.supported))
+        if (left := spare(candidate)) is not None
     ]
     left, _, best = min(fits, default=(0, 0, None))
     if best is not None and not (unknown and left):
         return best
     for name in error.supported:  # of a class that none of the names tells
-        told = {**config, "architectures": [name]}
-        if spare(told) == 0:
-            return told
+        candidate = {**config, "architectures": [name]}
+        if spare(candidate) == 0:
+            return candidate
     if best is None:
         raise error
     return best
@@ -97,7 +97,9 @@ def _others(
     classes: list[str] = []
     # Those of a family with several kinds of names that begin as the given ones.
     stems = tuple(base_of(name).removesuffix("Model") for name in names)
-    supported = tuple(sorted(supported, key=lambda one: not one.startswith(stems)))
+    supported = tuple(
+        sorted(supported, key=lambda architecture: not architecture.startswith(stems))
+    )
     if words:
         classes += [f"{base_of(name).removesuffix('Model')}ForMaskedLM" for name in names]
     if words or plain:

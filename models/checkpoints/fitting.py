@@ -46,18 +46,18 @@ def fitted(
     one warning. A checkpoint without the tensors of its head is the model below the head, with a
     warning; `Model.lacking` says what is missing. Raises LoadError where more is missing.
     """
-    told = ""
+    remark = ""
     try:
         model, match, tensors = _aligned(family, config, tensors)
     except ArchitectureError as error:
         named = config["architectures"]
-        config = instead(config, error, lambda one: _spare(family, one, tensors))
+        config = instead(config, error, lambda candidate: _spare(family, candidate, tensors))
         model, match, tensors = _aligned(family, config, tensors)
         served = config["architectures"][0]
         named = named[0] if isinstance(named, list) and len(named) == 1 else brief(named)
-        told = f"config.json: architecture {named} is loaded as {served}"
+        remark = f"config.json: architecture {named} is loaded as {served}"
         if beside := [n for n in tensors if model.duplicates.get(n) == "" and n.endswith("weight")]:
-            told += f", without {', '.join(beside)}"
+            remark += f", without {', '.join(beside)}"
         ends = ("lm_head.weight", "proj_out.weight")
         head = next((n for n in model.duplicates if n.endswith(ends)), "")
         if config.pop(HEADLESS, False) and head:  # that the embedding would be in place of
@@ -89,7 +89,7 @@ def fitted(
             n: t.to("meta") for n, t in (by_name | {n: tensors[n] for n in match.spare}).items()
         }
         model.load_state_dict(bare, assign=True)
-    _tell_spare(match.spare, tensors, by_name, told)
+    _tell_spare(match.spare, tensors, by_name, remark)
     return model, by_name, config
 
 
@@ -133,9 +133,9 @@ def _built(
     checkpoint has tensors for, before they are built.
     """
     most = 16 * len(tensors) + _FEW
-    told = f"config.json has layers with over {most} parameters; there are {len(tensors)} tensors"
+    reason = f"config.json has layers with over {most} parameters; there are {len(tensors)} tensors"
     try:
-        with at_most(most, told):
+        with at_most(most, reason):
             model = family.build(config, tensors)
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         if isinstance(error, FormatError):
@@ -195,8 +195,8 @@ def renamed_tensors(family: Family, tensors: Mapping[str, Tensor]) -> dict[str, 
         while trace is not None:  # the innermost loop over names says which one it was
             values = [v for v in trace.tb_frame.f_locals.values() if type(v) is str]
             name, trace = next((v for v in values if v in tensors), name), trace.tb_next
-        told = f'"{name}" is {tensors[name].dtype.name} {tensors[name].shape}; ' if name else ""
-        raise LoadError(f"{told}a tensor of the checkpoint has a wrong shape: {error}") from error
+        shape = f'"{name}" is {tensors[name].dtype.name} {tensors[name].shape}; ' if name else ""
+        raise LoadError(f"{shape}a tensor of the checkpoint has a wrong shape: {error}") from error
     return by_name
 
 
@@ -255,15 +255,15 @@ def _below_head(
 
 
 def _tell_spare(
-    spare: list[str], tensors: Mapping[str, Tensor], found: Mapping[str, Tensor], told: str
+    spare: list[str], tensors: Mapping[str, Tensor], found: Mapping[str, Tensor], remark: str
 ) -> None:
     """Name in one warning what is not used; LoadError where weights are nothing without it.
 
-    told: what the warning says first, if anything.
+    remark: what the warning says first, if anything.
     """
     if not spare:
-        if told:
-            log.warning("%s", told)
+        if remark:
+            log.warning("%s", remark)
         return
     for name in spare:
         weight = found.get(_SCALES.sub(".weight", name)) if _SCALES.search(name) else None
@@ -275,7 +275,7 @@ def _tell_spare(
     shown = [f"{n} ({count})" if count > 1 else n for n, count in groups.most_common(6)]
     log.warning(
         "%s%d tensors of the checkpoint are not used: %s%s",
-        told and f"{told}; ",
+        remark and f"{remark}; ",
         len(spare),
         ", ".join(shown),
         ", ..." if len(groups) > len(shown) else "",

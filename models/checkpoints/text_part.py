@@ -78,8 +78,10 @@ def _one_position(settings: Any) -> Any:
     """Settings of rotary positions without how they are shared among time, height and width."""
     if not isinstance(settings, dict):
         return settings
-    kept = {k: v for k, v in settings.items() if k not in ("mrope_section", "mrope_interleaved")}
-    return {k: "default" if v == "mrope" else v for k, v in kept.items()}
+    settings_left = {
+        k: v for k, v in settings.items() if k not in ("mrope_section", "mrope_interleaved")
+    }
+    return {k: "default" if v == "mrope" else v for k, v in settings_left.items()}
 
 
 def text_part(config: dict[str, Any], known: Collection[str]) -> dict[str, Any]:
@@ -118,10 +120,10 @@ def language_model_of(config: dict[str, Any], known: Collection[str]) -> dict[st
     if named in _PLAIN:
         text = text | {key: _one_position(text[key]) for key in _ROTARY if key in text}
     outer_tied = config.get("tie_word_embeddings")
-    told = {name: config[name] for name in _OUTER if config.get(name) is not None}
-    both = {"tie_word_embeddings": tied if outer_tied is None else outer_tied} | told
+    outer_values = {name: config[name] for name in _OUTER if config.get(name) is not None}
+    both = {"tie_word_embeddings": tied if outer_tied is None else outer_tied} | outer_values
     if not both["tie_word_embeddings"] and text.get("tie_word_embeddings"):
         both["tie_word_embeddings"] = True  # where older files say it
     text = {name: value for name, value in text.items() if name != "architectures"}
-    told = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
-    return both | text | told | _UNSCALED.get(named, {})
+    identity = {"model_type": within, "tie_word_embeddings": both["tie_word_embeddings"]}
+    return both | text | identity | _UNSCALED.get(named, {})

@@ -30,15 +30,17 @@ class TimeEmbedding(nn.Module):
     what a distilled model is told of its guidance.
     """
 
-    def __init__(self, inputs: int, width: int, act: str = "silu", told: int | None = None) -> None:
+    def __init__(
+        self, inputs: int, width: int, act: str = "silu", condition: int | None = None
+    ) -> None:
         self.linear_1 = nn.Linear(inputs, width)
-        self.cond_proj = None if told is None else nn.Linear(told, inputs, bias=False)
+        self.cond_proj = None if condition is None else nn.Linear(condition, inputs, bias=False)
         self.linear_2 = nn.Linear(width, width)
         self.act = ACTIVATIONS[act]
 
-    def forward(self, x: Tensor, told: Tensor | None = None) -> Tensor:
-        if told is not None and self.cond_proj is not None:
-            x = x + self.cond_proj(told)
+    def forward(self, x: Tensor, condition: Tensor | None = None) -> Tensor:
+        if condition is not None and self.cond_proj is not None:
+            x = x + self.cond_proj(condition)
         out: Tensor = self.linear_2(self.act(self.linear_1(x)))
         return out
 
@@ -63,22 +65,22 @@ class Residual(nn.Module):
         self.norm1 = nn.GroupNorm(groups, inputs, eps)
         self.conv1 = nn.Conv2d(inputs, outputs, 3, padding=1)
         self.scaled, self.act = scaled, ACTIVATIONS[act]
-        told = outputs * (2 if scaled else 1)
-        self.time_emb_proj = None if time is None else nn.Linear(time, told)
+        from_time = outputs * (2 if scaled else 1)
+        self.time_emb_proj = None if time is None else nn.Linear(time, from_time)
         self.norm2 = nn.GroupNorm(groups, outputs, eps)
         self.conv2 = nn.Conv2d(outputs, outputs, 3, padding=1)
         self.conv_shortcut = nn.Conv2d(inputs, outputs, 1) if inputs != outputs else None
 
     def forward(self, x: Tensor, time: Tensor | None = None) -> Tensor:
         y = self.conv1(self.act(self.norm1(x)))
-        told = None
+        from_time = None
         if time is not None and self.time_emb_proj is not None:
-            told = self.time_emb_proj(self.act(time))[:, :, None, None]
-        if told is not None and not self.scaled:
-            y = y + told
+            from_time = self.time_emb_proj(self.act(time))[:, :, None, None]
+        if from_time is not None and not self.scaled:
+            y = y + from_time
         y = self.norm2(y)
-        if told is not None and self.scaled:
-            scale, shift = told.chunk(2, 1)
+        if from_time is not None and self.scaled:
+            scale, shift = from_time.chunk(2, 1)
             y = y * (1 + scale) + shift
         y = self.conv2(self.act(y))
         short: Tensor = x if self.conv_shortcut is None else self.conv_shortcut(x)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from rushlight.models.tasks.record import Run
 
 INDEX = "model_index.json"
 # What ends the name of a tensor of single files of Stable Diffusion.
@@ -48,3 +51,15 @@ def pipeline_files(paths: Sequence[str], index: Mapping[str, Any]) -> list[str]:
         weights: list[str] = next((some for some in sets if some), [])
         chosen += [f"{part}/{name}" for name in (*small, *weights)]
     return chosen
+
+
+class AtHand:
+    """What a source says whose weights need not be streamed."""
+
+    def holds(self, part: str) -> bool:
+        """Always; `part` may be any."""
+        return True
+
+    def bring(self, part: str) -> Run:
+        """Nothing: the weights of `part` are there."""
+        yield from ()

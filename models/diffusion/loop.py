@@ -125,9 +125,9 @@ def _check_finite(fine: Any, what: str, part: str) -> None:
 def _skipped(scheduler: Scheduler, request: Request) -> int:
     """How many timesteps an image skips by its strength."""
     steps = scheduler.num_inference_steps or request.steps
-    kept = min(int(steps * request.strength), steps)
-    first = (steps - kept) * scheduler.order
-    if kept < 1:
+    remaining_steps = min(int(steps * request.strength), steps)
+    first = (steps - remaining_steps) * scheduler.order
+    if remaining_steps < 1:
         raise ValueError(
             f"strength {request.strength} of {steps} steps leaves none; raise one of them"
         )
@@ -176,10 +176,10 @@ def _noise(
 ) -> Tensor:
     if request.latents is None:
         return drawn(generators, shape).to(device=model.device)
-    given = np.asarray(request.latents, np.float32)
-    if given.shape != (len(generators), *shape):
-        raise ValueError(f"latents are {given.shape}; they must be {(len(generators), *shape)}")
-    return model.tensor_of(given)
+    latents = np.asarray(request.latents, np.float32)
+    if latents.shape != (len(generators), *shape):
+        raise ValueError(f"latents are {latents.shape}; they must be {(len(generators), *shape)}")
+    return model.tensor_of(latents)
 
 
 def drawn(generators: Sequence[Generator], shape: tuple[int, ...]) -> Tensor:

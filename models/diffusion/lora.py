@@ -74,7 +74,7 @@ def read_lora(model: Any, file: str | Path, scale: float, strict: bool) -> Lora:
     if not place.exists():
         raise FileNotFoundError(f"{file}: no such file of a LoRA")
     tensors, _ = load_weights(place)
-    alphas = _told_alphas(place)
+    alphas = _configured_alphas(place)
     weights = {part: _Names(model, part) for part in _parts_of(model)}
     roles: dict[tuple[str, str], dict[str, Tensor]] = {}
     keys: dict[tuple[str, str], list[str]] = {}
@@ -89,15 +89,17 @@ def read_lora(model: Any, file: str | Path, scale: float, strict: bool) -> Lora:
         keys.setdefault(target, []).append(key)
     parts: dict[str, dict[str, tuple[Tensor, Tensor, float]]] = {}
     matched = 0
-    for (part, name), own in roles.items():
+    for (part, name), matrices in roles.items():
         shape = weights[part].shapes[name]
-        if not {"down", "up"} <= set(own) or not _fits(own["up"], own["down"], shape):
+        if not {"down", "up"} <= set(matrices) or not _fits(
+            matrices["up"], matrices["down"], shape
+        ):
             unmatched += keys[part, name]
             continue
-        rank = int(own["down"].shape[0])
-        alpha = own.get("alpha")
+        rank = int(matrices["down"].shape[0])
+        alpha = matrices.get("alpha")
         factor = alphas.get(part, 1.0) if alpha is None else float(alpha.float().item()) / rank
-        parts.setdefault(part, {})[name] = own["up"], own["down"], factor
+        parts.setdefault(part, {})[name] = matrices["up"], matrices["down"], factor
         matched += len(keys[part, name])
     if not matched or (strict and unmatched):
         some = ", ".join(sorted(unmatched)[:3])
@@ -156,14 +158,14 @@ def _target(base: str, weights: Mapping[str, _Names]) -> tuple[str, str] | None:
     for prefix, part in _KOHYA.items():
         if base.startswith(prefix):
             named = part if part in weights else _only_denoiser(part, weights)
-            found = weights[named].find(base[len(prefix) :]) if named else None
-            return (named, found) if named and found else None
+            path_in_part = weights[named].find(base[len(prefix) :]) if named else None
+            return (named, path_in_part) if named and path_in_part else None
     base = re.sub(r"^(base_model\.model\.|diffusion_model\.)", "", base)
     part, _, path = base.partition(".")
     if part not in weights:
         part, path = next(iter(weights)), base  # of the denoiser alone
-    found = weights[part].find(path)
-    return (part, found) if found else None
+    path_in_part = weights[part].find(path)
+    return (part, path_in_part) if path_in_part else None
 
 
 def _only_denoiser(part: str, weights: Mapping[str, _Names]) -> str:
@@ -181,17 +183,17 @@ def _fits(up: Tensor, down: Tensor, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _told_alphas(place: Path) -> dict[str, float]:
+def _configured_alphas(place: Path) -> dict[str, float]:
     """The factors alpha / rank by part, where the file's metadata say them, as diffusers does."""
     try:
         [(_, _, metadata)] = read_tables(place)
-        told = json.loads(metadata["lora_adapter_metadata"])
+        adapter_config = json.loads(metadata["lora_adapter_metadata"])
     except (KeyError, ValueError, TypeError):
         return {}
     factors = {}
-    for key, rank in told.items():
+    for key, rank in adapter_config.items():
         part, _, name = key.rpartition(".")
-        alpha = told.get(f"{part}.lora_alpha")
+        alpha = adapter_config.get(f"{part}.lora_alpha")
         if name == "r" and isinstance(rank, int) and rank and isinstance(alpha, int | float):
             factors[part] = alpha / rank
     return factors
@@ -206,8 +208,8 @@ def merged(part: str, tensors: dict[str, Tensor], loras: Iterable[Lora]) -> dict
             with no_grad():
                 change = up.float().reshape(up.shape[0], -1) @ down.float().flatten(1)
                 change = change.reshape(weight.shape) * (factor * lora.scale)
-                whole = weight.to(dtype=float32) + change
-                changed[name] = _like(whole, weight)
+                patched = weight.to(dtype=float32) + change
+                changed[name] = _like(patched, weight)
     return changed
 
 

@@ -282,9 +282,9 @@ class DiffusionModel(Model):
 
 
 @jit
-def captured_call(module: Any, *given: Any, **more: Any) -> Any:
+def captured_call(module: Any, *args: Any, **options: Any) -> Any:
     """What a module makes of tensors; a later call of their shapes replays."""
-    return module(*given, **more)
+    return module(*args, **options)
 
 
 @jit

@@ -16,7 +16,7 @@ from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.io.text.tokenizer import Tokenizer
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models import schedulers
-from rushlight.models.diffusion.files import INDEX, PREVIEW
+from rushlight.models.diffusion.files import INDEX, PREVIEW, AtHand
 from rushlight.models.diffusion.registry import part_class
 from rushlight.models.small_files import find_tokenizer, small_json
 
@@ -41,8 +41,14 @@ class Source(Protocol):
     def tensors(self, part: str) -> Tensors:
         """The weights of a part, under diffusers' names."""
 
+    def holds(self, part: str) -> bool:
+        """Whether `tensors` gives the weights of a part without a `bring` before."""
 
-class Folder:
+    def bring(self, part: str) -> Run:
+        """Stream the weights of a part; yields Progress in bytes."""
+
+
+class Folder(AtHand):
     """A folder of diffusers: model_index.json, and a folder for each part."""
 
     def __init__(self, folder: Path) -> None:
@@ -84,8 +90,16 @@ class _With:
 
     def tensors(self, part: str) -> Tensors:
         """The weights of a part."""
-        own = part == self._part
-        return load_weights(self._folder)[0] if own else self._source.tensors(part)
+        in_folder = part == self._part
+        return load_weights(self._folder)[0] if in_folder else self._source.tensors(part)
+
+    def holds(self, part: str) -> bool:
+        """Whether the weights of a part are there, as those of the other folder are."""
+        return part == self._part or self._source.holds(part)
+
+    def bring(self, part: str) -> Run:
+        """Stream the weights of a part of the source."""
+        return self._source.bring(part)
 
 
 class Parts:
@@ -147,18 +161,17 @@ class Parts:
 
         With keep="one" the parts in memory are released before.
         """
-        bring = getattr(self.source, "bring", None)
         for name in names:
-            if bring is None or name in self._modules or self.source.holds(name):  # type: ignore[attr-defined]
+            if name in self._modules or self.source.holds(name):
                 continue
             if self.keep == "one":
                 self._make_room(name)
-            yield from bring(name)
+            yield from self.source.bring(name)
 
     def _make_room(self, part: str) -> None:
         """Release the parts in memory but for those that are needed together with a part."""
-        kept = _TOGETHER if part in _TOGETHER else ()
-        for name in [name for name in self._modules if name not in kept]:
+        staying = _TOGETHER if part in _TOGETHER else ()
+        for name in [name for name in self._modules if name not in staying]:
             self.release(name)
 
     def add(self, part: str, folder: Path) -> None:
@@ -208,13 +221,13 @@ class Parts:
     def tokenizer(self, part: str) -> Tokenizer:
         """The tokenizer of a part such as "tokenizer_2"."""
         if part not in self._tokenizers:
-            made = find_tokenizer(self.source.files(part))
-            if made is None:
+            tokenizer = find_tokenizer(self.source.files(part))
+            if tokenizer is None:
                 raise LoadError(
                     f"the part {part} has no vocabulary",
                     hint="it has tokenizer.json, or vocab.json with merges.txt",
                 )
-            self._tokenizers[part] = made
+            self._tokenizers[part] = tokenizer
         return self._tokenizers[part]
 
     def scheduler(self, name: str | None = None) -> schedulers.Scheduler:

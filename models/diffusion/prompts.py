@@ -95,10 +95,10 @@ class Windows:
         for number in range(count):
             part = slice(number * room, (number + 1) * room)
             windows.append([framed(tokenizer, ids[part], context) for ids, _ in texts])
-        for _, own in texts:
+        for _, ids in texts:
             flat: list[float] = []
             for number in range(count):
-                some = own[number * room : (number + 1) * room]
+                some = ids[number * room : (number + 1) * room]
                 flat += [1.0, *some, *[1.0] * (context - 1 - len(some))]
             weights.append(flat)
         return windows, weights

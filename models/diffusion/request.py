@@ -137,8 +137,8 @@ def request_of(
     if len(texts) * count > _MOST:
         raise ValueError(f"{len(texts) * count} pictures at a time; at most {_MOST}")
     single = isinstance(prompts, str) and count == 1
-    given = options.get("reference_images")
-    references = [] if given is None else load_all(given)
+    pictures = options.get("reference_images")
+    references = [] if pictures is None else load_all(pictures)
     edits = model.most_references and masks is None and options.get("strength") is None
     if images is not None and edits:
         references, images = load_all(images), None

@@ -50,13 +50,15 @@ class Streamed:
     def files(self, part: str) -> Mapping[str, bytes]:
         """The small files of a part; LoadError where there are none."""
         start = f"{part}/"
-        own = {n.removeprefix(start): c for n, c in self._files.items() if n.startswith(start)}
-        if not own:
+        files_of_part = {
+            n.removeprefix(start): c for n, c in self._files.items() if n.startswith(start)
+        }
+        if not files_of_part:
             raise LoadError(
                 f"the part {part} is missing",
                 hint=f"the pipeline has it in the folder {part}/; choose the whole folder",
             )
-        return own
+        return files_of_part
 
     def tensors(self, part: str) -> Tensors:
         """The weights of a part that was brought; LoadError for another."""

@@ -73,23 +73,23 @@ def of_onnx(
     if not meant and voice_at(place) is not None:
         return None
     if place.suffix == ".onnx" and place.is_file():
-        folder, found = custom_graph(place)
+        folder, graph_files = custom_graph(place)
         files = SmallFiles(folder)
-        return from_folder(folder, files, device=device, dtype=dtype, found=found)
-    found = onnx_files(place)
-    if not found:
+        return from_folder(folder, files, device=device, dtype=dtype, graph_files=graph_files)
+    graph_files = onnx_files(place)
+    if not graph_files:
         if format == "onnx":
             raise LoadError(f"{place} has no .onnx files")
         return None
     files = SmallFiles(place)
-    if roles := roles_of(list(found.paths)):
-        chosen = found.choose(roles.values(), asked)
+    if roles := roles_of(list(graph_files.paths)):
+        chosen = graph_files.choose(roles.values(), asked)
         target = as_device(device)
         graphs = {r: onnx.load(place / chosen[n], device=target) for r, n in roles.items()}
         return read_by(graphs, files)
     if not meant and _has_weights(place, files):
         return None
-    return from_folder(place, files, device=device, dtype=dtype, found=found)
+    return from_folder(place, files, device=device, dtype=dtype, graph_files=graph_files)
 
 
 def _has_weights(folder: Path, files: Files) -> bool:
@@ -102,10 +102,12 @@ def _has_weights(folder: Path, files: Files) -> bool:
 def selected(dtype: Asked) -> Callable[[Sequence[str], Mapping[str, Any]], list[str]]:
     """What chooses the ONNX files of a repository by the paths in it and its config.json."""
 
-    def select(paths: Sequence[str], told: Mapping[str, Any]) -> list[str]:
-        found = find_files(paths)
-        config = GraphConfig(**{"model_type": "onnx", **told})
-        chosen = found.choose(graphs_of(found, config), dtype, custom_of(told)).values()
+    def select(paths: Sequence[str], config_values: Mapping[str, Any]) -> list[str]:
+        graph_files = find_files(paths)
+        config = GraphConfig(**{"model_type": "onnx", **config_values})
+        chosen = graph_files.choose(
+            graphs_of(graph_files, config), dtype, custom_of(config_values)
+        ).values()
         # A file's tensors may lie beside it.
         return [p for p in paths if any(p == c or p.startswith(f"{c}_data") for c in chosen)]
 
@@ -118,25 +120,28 @@ def from_folder(
     *,
     device: str | Device = "cpu",
     dtype: Asked = None,
-    found: OnnxFiles | None = None,
+    graph_files: OnnxFiles | None = None,
 ) -> Model:
     """The model of a folder's ONNX files and of its small files.
 
-    dtype: which files; see `OnnxFiles.choose`. found: the files, where not all are meant. LoadError
-    for graphs that make no model that is known here, and for what `rl.onnx.load` does not read.
+    dtype: which files; see `OnnxFiles.choose`. graph_files: those that are meant, if not all.
+    LoadError for graphs that make no model that is known here, and for what `rl.onnx.load` does not
+    read.
     """
     require_config(files, f"{folder}: ")
-    found = onnx_files(folder) if found is None else found
+    graph_files = onnx_files(folder) if graph_files is None else graph_files
     config, place = config_of(files), as_device(device)
-    paths = chosen(found, config, dtype, place)
+    paths = chosen(graph_files, config, dtype, place)
     graphs = {name: onnx.load(folder / path, device=place) for name, path in paths.items()}
     return finished(config, graphs, files)
 
 
-def chosen(found: OnnxFiles, config: GraphConfig, dtype: Asked, place: Device) -> dict[str, str]:
+def chosen(
+    graph_files: OnnxFiles, config: GraphConfig, dtype: Asked, place: Device
+) -> dict[str, str]:
     """The paths of the graphs that make a model, by their names. LoadError as `choose`."""
     half = "shader-f16" in str(place.info.get("features", ()))
-    paths = found.choose(graphs_of(found, config), dtype, custom_of(vars(config)), half)
+    paths = graph_files.choose(graphs_of(graph_files, config), dtype, custom_of(vars(config)), half)
     log.info("%s: %s", config.model_type, ", ".join(paths.values()))
     return paths
 
@@ -152,25 +157,25 @@ def finished(config: GraphConfig, graphs: Loaded, files: Files) -> Model:
     return model
 
 
-def graphs_of(found: OnnxFiles, config: GraphConfig) -> tuple[str, ...]:
+def graphs_of(files: OnnxFiles, config: GraphConfig) -> tuple[str, ...]:
     """The names of the graphs that make the model, of those that a folder has.
 
     LoadError where there is none that is known.
     """
-    decoder = next((name for name in DECODERS if name in found), "")
-    if "encoder_model" in found and decoder:
-        more = (WITH_PAST,) if decoder == DECODERS[1] and WITH_PAST in found else ()
+    decoder = next((name for name in DECODERS if name in files), "")
+    if "encoder_model" in files and decoder:
+        more = (WITH_PAST,) if decoder == DECODERS[1] and WITH_PAST in files else ()
         return "encoder_model", decoder, *more
     if decoder:
-        return (*(("embed_tokens",) if "embed_tokens" in found else ()), decoder)
-    if "vision_encoder" in found and "prompt_encoder_mask_decoder" in found:
+        return (*(("embed_tokens",) if "embed_tokens" in files else ()), decoder)
+    if "vision_encoder" in files and "prompt_encoder_mask_decoder" in files:
         return "vision_encoder", "prompt_encoder_mask_decoder"
-    if "model" not in found and "text_model" in found and "vision_model" in found:
+    if "model" not in files and "text_model" in files and "vision_model" in files:
         return "text_model", "vision_model"
     for name in ("model", "vision_model", *_TEXTS, "decoder_with_past_model"):
-        if name in found:
+        if name in files:
             return (name,)
-    alone = list(found.paths)
+    alone = list(files.paths)
     if len(alone) == 1:
         return (alone[0],)
     raise LoadError(
@@ -237,9 +242,9 @@ def custom_graph(path: Path) -> tuple[Path, OnnxFiles]:
     folder = path.parent
     inside = folder.name + "/" == FOLDER and not (folder / "config.json").is_file()
     folder = folder.parent if inside else folder
-    found = onnx_files(folder)
-    told = (FOLDER if inside else "") + path.name
-    mine = find_files([told])
+    files = onnx_files(folder)
+    named = (FOLDER if inside else "") + path.name
+    mine = find_files([named])
     for graph, row in mine.paths.items():
-        found.paths[graph] = row
-    return folder, found
+        files.paths[graph] = row
+    return folder, files

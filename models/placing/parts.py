@@ -37,14 +37,14 @@ class Paths:
 class Part:
     """What is placed as one: `name` says it, `paths` are its modules.
 
-    nbytes: of its weights. kept: bytes of its cache for the first tokens. largest: bytes of its
+    nbytes: of its weights. cache_bytes: of its cache for the first tokens. largest: bytes of its
     largest tensor.
     """
 
     name: str
     paths: tuple[str, ...]
     nbytes: int
-    kept: int
+    cache_bytes: int
     largest: int
 
 
@@ -78,14 +78,14 @@ def parts_of(
         prefixes = (".".join(pieces[:i]) for i in range(1, len(pieces)))
         path = next((p for p in prefixes if f"{p}." in owners), "")
         sizes[path].append(nbytes_of(t, dtype))
-    kept = kept_bytes(model, len(paths.layers))
+    cache_bytes = kept_bytes(model, len(paths.layers))
 
     def part(name: str, own: tuple[str, ...], cache: int = 0) -> Part:
         each = [n for path in own or ("",) for n in sizes[path]]
         return Part(name, own, sum(each), cache, max(each, default=0))
 
     before = part("the embedding and what is beside the layers", ())
-    layers = [part(path, (path,), kept[i]) for i, path in enumerate(paths.layers)]
+    layers = [part(path, (path,), cache_bytes[i]) for i, path in enumerate(paths.layers)]
     after = [part(" and ".join(paths.after), paths.after)] if paths.after else []
     return paths, [before, *layers, *after]
 

@@ -47,7 +47,7 @@ class Placement:
     main: the device of its inputs, its logits, and the counts of its caches: cpu if a part is
     there, as what the host has goes to other devices without a wait. first: that of what is before
     the layers. layers: that of each layer. after: that of each module after them. carried: bytes
-    that a token of an answer takes from one device to another. told: all this in words.
+    that a token of an answer takes from one device to another. summary: all this in words.
     """
 
     paths: Paths
@@ -56,7 +56,7 @@ class Placement:
     layers: tuple[Device, ...]
     after: Mapping[str, Device]
     carried: int = 0
-    told: str = ""
+    summary: str = ""
 
     @property
     def devices(self) -> tuple[Device, ...]:
@@ -71,7 +71,7 @@ class Placement:
         return next((by_path[p] for p in prefixes if p in by_path), self.first)
 
     def __str__(self) -> str:
-        return self.told
+        return self.summary
 
 
 def nbytes_of_text(value: int | str, what: str = "max_memory") -> int:
@@ -129,7 +129,7 @@ def place(
     if len(placed.devices) == 1:
         return placed.devices[0]
     # Slower than on one device, so it is said at a level that is shown.
-    log.warning("%s", placed.told)
+    log.warning("%s", placed.summary)
     return placed
 
 
@@ -155,14 +155,14 @@ def _bounds(max_memory: MaxMemory | None) -> dict[Device, int | None]:
             software = True
         left = None if software else gpu.backend.memory_left()
         return {} if software else {gpu: left, HOST: None}
-    told = {
+    max_bytes = {
         _device(name): nbytes_of_text(n, f"max_memory of {name}") for name, n in max_memory.items()
     }
-    order = sorted(told, key=lambda d: (d is HOST, d.index or 0))
+    order = sorted(max_bytes, key=lambda d: (d is HOST, d.index or 0))
     bounds: dict[Device, int | None] = {}
     for each in order:
         left = each.backend.memory_left()
-        bounds[each] = told[each] if left is None else min(told[each], left)
+        bounds[each] = max_bytes[each] if left is None else min(max_bytes[each], left)
     return bounds if HOST in bounds else {**bounds, HOST: None}
 
 
@@ -174,17 +174,17 @@ def _filled(model: Model, parts: list[Part], bounds: dict[Device, int | None]) -
     chosen: dict[str, Device] = {}
     now = 0
     for number, part in enumerate(parts):
-        need = part.nbytes + part.kept
+        need = part.nbytes + part.cache_bytes
         fitting = [d for d in devices[now:] if _fits(part, need, room[d], d)]
         if not fitting:
-            told = ", ".join(
+            usable = ", ".join(
                 f"{d} {'any' if bounds.get(d) is None else bounds[d]}" for d in devices
             )
             left = ", ".join(f"{d} {'any' if r is None else max(r, 0)}" for d, r in room.items())
             raise LoadError(
-                f"{model.config.model_type}: {part.name} of {part.nbytes} bytes, with {part.kept} "
-                f"for its cache, fits on no device; bytes that may be used: {told}; bytes left: "
-                f"{left}",
+                f"{model.config.model_type}: {part.name} of {part.nbytes} bytes, with "
+                f"{part.cache_bytes} for its cache, fits on no device; bytes that may be used: "
+                f"{usable}; bytes left: {left}",
                 hint="raise max_memory, or load smaller weights (a quantized file, dtype)",
             )
         chosen[part.name] = d = fitting[0]
@@ -279,8 +279,8 @@ def _placement(
     bare = Placement(paths, main, first, tuple(layers), after)
     _check_shared(model, bare)
     carried = carried_bytes(model, bare, states)
-    told = _words(model, bare, tensors, parts, dtype, carried)
-    return Placement(paths, main, first, tuple(layers), after, carried, told)
+    summary = _words(model, bare, tensors, parts, dtype, carried)
+    return Placement(paths, main, first, tuple(layers), after, carried, summary)
 
 
 def _check_shared(model: Model, placement: Placement) -> None:
@@ -323,14 +323,14 @@ def _words(
     weights = dict.fromkeys(placement.devices, 0)
     for name, t in tensors.items():
         weights[placement.device_of(name)] += nbytes_of(t, dtype)
-    kept, tokens = kept_bytes(model, len(placement.layers)), KEPT
+    cache_bytes, tokens = kept_bytes(model, len(placement.layers)), KEPT
     tokens = min(tokens, getattr(model, "context_length", tokens))
     lines = []
     for device in placement.devices:
         what = ["the embedding"] if placement.first is device else []
         what += _runs([i for i, d in enumerate(placement.layers) if d is device])
         what += [path.rpartition(".")[2] for path, d in placement.after.items() if d is device]
-        cache = sum(n for n, d in zip(kept, placement.layers, strict=True) if d is device)
+        cache = sum(n for n, d in zip(cache_bytes, placement.layers, strict=True) if d is device)
         line = f"{device} has {', '.join(what)}: {size(weights[device])} of weights"
         lines.append(line + (f", {size(cache)} of cache for {tokens} tokens" if cache else ""))
     return (

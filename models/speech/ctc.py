@@ -51,16 +51,16 @@ class CTCTranscriber(WindowTranscriber):
         if options.get("lm") and not model.letters.words:
             raise ValueError(f"{name}: lm has n-grams of words, which no token of it divides")
         if options.get("beam_width", 1) > 1 or options.get("lm"):
-            told = options["lm"]
-            lm = read_arpa(told) if told else None
+            lm_file = options["lm"]
+            lm = read_arpa(lm_file) if lm_file else None
             width = options["beam_width"] if options["beam_width"] > 1 else WIDTH
             self.search = BeamSearch(self.letters, width, lm, options["alpha"], options["beta"])
         self._forget()
 
     def _forget(self) -> None:
         # Frames of a word that may go on, from which frame of the span on; its start in seconds.
-        self.held: Frames | None = None
-        self.held_at, self.begin = 0, 0.0
+        self.pending: Frames | None = None
+        self.pending_start, self.begin = 0, 0.0
 
     def again(self) -> Self:
         """Begin another recording; captured steps stay."""
@@ -80,22 +80,22 @@ class CTCTranscriber(WindowTranscriber):
         wide = piece if (first + start, stop) == (a, b) else finite(samples[first + start : stop])
         with no_grad():
             logits = self.model(tensor(self.model.ready(wide), device=self.model.device))[0]
-            told = self._of(ops.log_softmax(logits.float(), -1))
-            frames = np.asarray((yield told.readback()))
+            log_probs = self._of(ops.log_softmax(logits.float(), -1))
+            frames = np.asarray((yield log_probs.readback()))
         low = -(-(a - first) // step)
         high = -(-(b - first) // step) if b < end else start // step + len(frames)
-        kept = frames[max(0, low - start // step) : max(0, high - start // step)]
+        inner_frames = frames[max(0, low - start // step) : max(0, high - start // step)]
         self.begin = first / RATE
-        if self.held is None:
-            self.held, self.held_at = kept, low
+        if self.pending is None:
+            self.pending, self.pending_start = inner_frames, low
         else:
-            self.held = np.concatenate([self.held, kept])
+            self.pending = np.concatenate([self.pending, inner_frames])
         return self._written(b >= end)
 
     def rest(self) -> list[dict[str, Any]]:
         """What is left to be said where a span ends."""
-        segments = [] if self.held is None else self._written(True)
-        self.held = None
+        segments = [] if self.pending is None else self._written(True)
+        self.pending = None
         return segments
 
     def _of(self, logs: Tensor) -> Tensor:
@@ -110,19 +110,24 @@ class CTCTranscriber(WindowTranscriber):
         """The segments of the frames that are held; a last word that may go on is kept, if not
         `ended`.
         """
-        assert self.held is not None
-        words, frames, at = self._words(self.held), self.held, self.held_at
-        self.held, self.held_at = (None, 0) if ended else (frames[len(frames) :], at + len(frames))
+        assert self.pending is not None
+        words, frames, pending_start = self._words(self.pending), self.pending, self.pending_start
+        self.pending, self.pending_start = (
+            (None, 0) if ended else (frames[len(frames) :], pending_start + len(frames))
+        )
         if words and (len(frames) - words[-1][-1].stop) * self.seconds > PAUSE:
             ended = True  # the last word
         if not ended and words:
             goes_on = words[-1] if self.letters.words else words[-1][-1:]
             # Where words are not divided, only a token that touches the cut may go on.
             if self.letters.words or goes_on[0].stop == len(frames):
-                self.held, self.held_at = frames[goes_on[0].first :], at + goes_on[0].first
+                self.pending, self.pending_start = (
+                    frames[goes_on[0].first :],
+                    pending_start + goes_on[0].first,
+                )
                 words = [*words[:-1], words[-1][: len(words[-1]) - len(goes_on)]]
                 words = [word for word in words if word]
-        return self._grouped(words, self.begin + at * self.seconds)
+        return self._grouped(words, self.begin + pending_start * self.seconds)
 
     def _grouped(self, words: Sequence[list[Letter]], start: float) -> list[dict[str, Any]]:
         """Segments of words whose frames begin at `start` seconds."""
@@ -146,15 +151,15 @@ class CTCTranscriber(WindowTranscriber):
 
     def _segment(self, words: Sequence[Sequence[Letter]], start: float) -> dict[str, Any]:
         space = self.letters.space
-        told = [
+        timed_words = [
             {"word": space + "".join(x.text for x in word), **self._said(word, start)}
             for word in words
         ]
         return {
             **self._said([letter for word in words for letter in word], start),
-            "text": "".join(word["word"] for word in told),
+            "text": "".join(word["word"] for word in timed_words),
             "no_speech": 0.0,
-            "words": told if self.options["words"] else [],
+            "words": timed_words if self.options["words"] else [],
         }
 
     def _said(self, letters: Sequence[Letter], start: float) -> dict[str, float]:

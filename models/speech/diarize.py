@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from rushlight.core.backends import Device
 from rushlight.core.tensor.autograd import no_grad
 from rushlight.core.tensor.convert import tensor
 from rushlight.models.audio.inputs import Sound, finite
@@ -35,11 +36,11 @@ _SMALL = 12  # vectors of a group, at most a tenth of all, below which it joins 
 
 
 @lru_cache(1)
-def _loaded(name: str) -> Model:
-    return load(name)
+def _loaded(name: str, device: Device) -> Model:
+    return load(name, device=device)
 
 
-def voices_of(name: str) -> Model:
+def voices_of(name: str, device: Device) -> Model:
     """The model `name` that tells voices; ValueError in a page, and for one of other tasks."""
     if sys.platform == "emscripten":
         raise ValueError(
@@ -48,7 +49,7 @@ def voices_of(name: str) -> Model:
         )
     from rushlight.models.tasks.registry import check_served
 
-    model = _loaded(name)
+    model = _loaded(name, device)
     check_served(model, "speaker-verification")
     return model
 
@@ -97,7 +98,7 @@ def _vectors(
     vectors, whose, least = [], list[tuple[int, int]](), _ALONE * model.rate / model.step
     if not any(piece.any() for piece in spoken):
         return np.zeros((0, 1)), whose
-    voices: Any = voices_of(name)
+    voices: Any = voices_of(name, model.device)
     size, before = model.seconds * model.rate, (model.least - model.step) // 2
     for i, (start, piece) in enumerate(zip(starts, spoken, strict=True)):
         sound = _cut(samples, start * model.step, size) if piece.any() else None

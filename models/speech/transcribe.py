@@ -163,15 +163,15 @@ class Transcriber:
         if mark is None:
             return []
         most = self.model.context_length // 2 - 1
-        told: list[int] = []
+        prompt: list[int] = []
         for key in ("hotwords", "prompt"):
             phrase = self.options[key]
             if phrase and (key == "hotwords" or not text):
-                told += self.model.tokenizer.encode(
+                prompt += self.model.tokenizer.encode(
                     " " + phrase.strip(), add_special_tokens=False
                 ).ids
-        told = told[: most // 2]
-        context = [*told, *list(text)[-(most - len(told)) :]] if text else told
+        prompt = prompt[: most // 2]
+        context = [*prompt, *list(text)[-(most - len(prompt)) :]] if text else prompt
         return [mark, *context] if context else []
 
     def _copies(self, decoded: Decoded, before: Sequence[int]) -> bool:
@@ -180,8 +180,8 @@ class Transcriber:
         A model that is told a text may write it again unheard. Without it what was said twice is
         found, too.
         """
-        told = [n for n in before if n < self.tokens.endoftext]
-        runs = {tuple(told[i : i + COPIED]) for i in range(len(told) - COPIED + 1)}
+        earlier = [n for n in before if n < self.tokens.endoftext]
+        runs = {tuple(earlier[i : i + COPIED]) for i in range(len(earlier) - COPIED + 1)}
         heard = [n for n in decoded.tokens if n < self.tokens.endoftext]
         return any(tuple(heard[i : i + COPIED]) in runs for i in range(len(heard) - COPIED + 1))
 

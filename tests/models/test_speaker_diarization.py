@@ -150,7 +150,7 @@ def diarized(**options: Any) -> dict[str, Any]:
 
 def test_a_conversation_is_divided(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who speaks is the same in all pieces, whatever each calls them; two at once are both told."""
-    monkeypatch.setattr(diarize, "voices_of", lambda name: Voices())
+    monkeypatch.setattr(diarize, "voices_of", lambda name, device: Voices())
     result = diarized()
     assert result["speakers"] == 3 and result["duration"] == 30
     names = {1: "SPEAKER_00", 0: "SPEAKER_01", 2: "SPEAKER_02"}
@@ -179,7 +179,7 @@ def test_pauses_are_filled_and_short_speech_is_dropped() -> None:
 
 
 def test_options_out_of_range_and_silence(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(diarize, "voices_of", lambda name: Voices())
+    monkeypatch.setattr(diarize, "voices_of", lambda name, device: Voices())
     pipe = rl.pipeline("speaker-diarization", network())
     assert pipe(np.zeros(8000, np.float32))["duration"] == 0.5
     with pytest.raises(ValueError, match="step is 99"):

@@ -130,7 +130,7 @@ def hold_speecht5(voice: str, device: Any) -> None:
         out = m(
             *(rl.tensor(x, device=m.device) for x in (ids, frames, np.stack([speaker] * 2))),
             rl.tensor(table.mask_of(), device=m.device),
-            kept=m.dropped(
+            dropout_masks=m.dropped(
                 lambda shape: np.stack([table.drops_of(i, 5, units) for i in range(layers)]), 5
             ),
         ).numpy()

@@ -60,7 +60,7 @@ const BIN_INDEX = "pytorch_model.bin.index.json";
 const OTHER_WEIGHTS =
   /^(?!training_args|optimizer|scheduler|rng_state|scaler|lex\.)[^/]+\.(bin|pth?|npz)$/;
 // Files of torchvision, Ultralytics and others that may tell what they hold, with no config.json.
-const TELLING = /\.pth?$/i;
+const WEIGHTS_WITHOUT_CONFIG = /\.pth?$/i;
 const SINGLE = /\.safetensors$/i; // a pipeline in one file, with its vocabulary beside it
 // Graphs that find lines of text and read them, with the letters that they know beside.
 const GRAPHS = /^[^/]+\.(onnx|txt)$/i;
@@ -147,7 +147,9 @@ async function listAll(store, source, signal, what) {
   if (source.kind === "local") return listLocal(source.files, what);
   if (source.kind === "hub") return listHub(store, source.id, source.hubUrl, signal, what);
   const { pathname } = new URL(source.url);
-  if (isGguf(pathname) || TELLING.test(pathname)) return listFile(store, source.url, signal);
+  if (isGguf(pathname) || WEIGHTS_WITHOUT_CONFIG.test(pathname)) {
+    return listFile(store, source.url, signal);
+  }
   if (SINGLE.test(pathname)) return listSingle(store, source.url, signal);
   const folder = source.url.endsWith("/") ? source.url : `${source.url}/`;
   const address = new URL("manifest.json", folder).href;
@@ -313,7 +315,7 @@ function pick(files, where, asked = {}) {
   const graphs = files.filter((file) => isGraphPart(file.path));
   const stored = single ? [single] : index ? shards : pickled;
   const weights = graphs.length && (meansGraphs(asked) || !stored.length) ? graphs : stored;
-  const alone = weights.length === 1 && TELLING.test(weights[0].path);
+  const alone = weights.length === 1 && WEIGHTS_WITHOUT_CONFIG.test(weights[0].path);
   // A tensor may tell the family, too: that of static embeddings.
   const told = byPath.has("config.json") || (single && whole);
   const others = weights === graphs || (alone && !told); // what has no tokenizer says so itself
@@ -354,7 +356,7 @@ function pickAdapter(files, where) {
 function listLocal(chosen, what) {
   const paths = chosen.map((file) => file.path);
   const config = paths.filter((path) => what.config.test(path));
-  for (const other of [MARIAN, TELLING, READERS[0], SINGLE]) {
+  for (const other of [MARIAN, WEIGHTS_WITHOUT_CONFIG, READERS[0], SINGLE]) {
     if (!config.length) config.push(...paths.filter((path) => other.test(nameOf(path))));
   }
   // The model's config.json is the one nearest to the top (1_Pooling/ has another one).
@@ -373,7 +375,7 @@ function listLocal(chosen, what) {
     throw error;
   }
   const [{ path }] = picked;
-  const alone = isGguf(path) || (picked.length === 1 && TELLING.test(path));
+  const alone = isGguf(path) || (picked.length === 1 && WEIGHTS_WITHOUT_CONFIG.test(path));
   const only = alone ? nameOf(path).replace(ENDING, "") : "";
   const name = only || (folder.split("/").filter(Boolean).pop() ?? "local files");
   return { name, origin: "local", files: picked };

@@ -13,6 +13,22 @@
 const TEMPERATURE = { usual: 1, most: 2 };
 const TOP_K = { usual: 3, most: 128 };
 
+const OPTIONS = ["initialPrompts", "temperature", "topK", "signal"];
+
+/** Refuses by name what `create` does not follow. `monitor` watches a download, which is over, and
+ *  what is expected may be text alone. @param {object} options */
+function check(options) {
+  for (const [name, value] of Object.entries(options)) {
+    const expected = name === "expectedInputs" || name === "expectedOutputs";
+    const plain = expected && value?.every?.((/** @type {any} */ { type }) => type === "text");
+    if (value === undefined || name === "monitor" || plain || OPTIONS.includes(name)) continue;
+    const words = expected
+      ? `${name} has other types than text, which is all that the model reads and writes`
+      : `create does not follow ${name}; it follows ${OPTIONS.join(", ")}`;
+    throw new DOMException(words, "NotSupportedError");
+  }
+}
+
 /** @param {PromptInput} input @returns {ChatMessage[]} */
 function messagesOf(input) {
   const rows = typeof input === "string" ? [{ role: "user", content: input }] : input;
@@ -164,6 +180,7 @@ export function languageModel(model) {
     /** @param {SessionOptions} [options] */
     async create(options = {}) {
       const { temperature = TEMPERATURE.usual, topK = TOP_K.usual, initialPrompts = [] } = options;
+      check(options);
       options.signal?.throwIfAborted();
       if (!model.chatTemplate) {
         throw new DOMException(`${model.name} has no chat template`, "NotSupportedError");

@@ -132,6 +132,11 @@ export interface SessionOptions {
   /** 3 by default. */
   topK?: number;
   signal?: AbortSignal;
+  /** May hold `text` alone; other options are refused by name, `monitor` aside. */
+  expectedInputs?: { type: "text"; languages?: string[] }[];
+  expectedOutputs?: { type: "text"; languages?: string[] }[];
+  /** Not called: the model is there already. */
+  monitor?: (monitor: EventTarget) => void;
 }
 
 export interface LanguageModelSession extends EventTarget {

@@ -14,7 +14,7 @@ import { Spans } from "../loading/spans.js";
  * @typedef {import("../loading/weights.js").WeightStore} WeightStore
  * @typedef {{ signal: AbortSignal, report: (message: unknown) => void }} Job
  * @typedef {(port: MessagePort, work: (job: Job) => Promise<Reply>) => Promise<Reply>} Perform
- * @typedef {{ found: PyInspection, spans: Spans[] }} Opened
+ * @typedef {{ inspection: PyInspection, spans: Spans[] }} Opened
  */
 
 const WEIGHTS = /\.(gguf|safetensors|bin|pt|pth|npz|npy)$/i;
@@ -98,14 +98,14 @@ async function chosen(files) {
  *  @param {WeightStore} store @param {string} url @param {AbortSignal} signal */
 async function beside(store, url, signal) {
   /** @type {FileSpec[]} */
-  const found = [];
+  const files = [];
   for (const path of ["config.json", ...BESIDE]) {
     const text = await store.document(new URL(path, url).href, signal).catch(() => null);
     signal.throwIfAborted();
-    if (text !== null && !/^\s*</.test(text)) found.push({ path, blob: new Blob([text]) });
-    if (found.length === 0) break;
+    if (text !== null && !/^\s*</.test(text)) files.push({ path, blob: new Blob([text]) });
+    if (files.length === 0) break;
   }
-  return found;
+  return files;
 }
 
 /**
@@ -120,9 +120,9 @@ export function inspecting({ perform, plain, ready, store, idle }) {
 
   /** @param {number} id */
   const known = (id) => {
-    const one = opened.get(id);
-    if (!one) throw new WeightsError("this inspection was closed; inspect the file again");
-    return one;
+    const entry = opened.get(id);
+    if (!entry) throw new WeightsError("this inspection was closed; inspect the file again");
+    return entry;
   };
   /** @param {import("../types.d.ts").PyProxy | undefined} proxy @returns {number[]} */
   const numbers = (proxy) => (proxy ? plain(proxy) : []);
@@ -134,30 +134,30 @@ export function inspecting({ perform, plain, ready, store, idle }) {
       perform(port, async ({ signal, report }) => {
         const module = ready().py.pyimport("rushlight.web.worker.inspecting.inspection");
         const { name, small, weights, leftOut } = await filesOf(store(), source, signal);
-        const found = module.Inspection();
+        const inspection = module.Inspection();
         try {
           for (const file of small) {
             if (!vocabulary && file.path !== "config.json") continue;
-            found.add_file(file.path, await store().bytes(file, { signal }));
+            inspection.add_file(file.path, await store().bytes(file, { signal }));
           }
           const spans = weights.map((file) => new Spans(file, store()));
-          for (const one of spans) {
-            let [offset, bytes] = [0, await one.open(signal)];
-            found.begin(one.path, one.size);
+          for (const span of spans) {
+            let [offset, bytes] = [0, await span.open(signal)];
+            inspection.begin(span.path, span.size);
             for (;;) {
               const read = spans.reduce((sum, { bytes }) => sum + bytes, 0);
-              report({ stage: "header", file: one.path, bytes: read, size: one.size });
-              const next = numbers(found.give(offset, bytes));
+              report({ stage: "header", file: span.path, bytes: read, size: span.size });
+              const next = numbers(inspection.give(offset, bytes));
               if (next.length === 0) break;
               offset = next[0];
-              bytes = await one.read(offset, next[1], signal);
+              bytes = await span.read(offset, next[1], signal);
             }
           }
-          const facts = JSON.parse(found.facts());
-          opened.set((last += 1), { found, spans });
+          const facts = JSON.parse(inspection.facts());
+          opened.set((last += 1), { inspection, spans });
           return { value: { ...facts, ...traffic(spans), id: last, source: name, leftOut } };
         } catch (error) {
-          found.destroy();
+          inspection.destroy();
           throw error;
         }
       }),
@@ -166,10 +166,10 @@ export function inspecting({ perform, plain, ready, store, idle }) {
      *  @param {number} id */
     inspectFit: (port, id) =>
       perform(port, async ({ signal }) => {
-        const { found, spans } = known(id);
-        const [part, offset, length] = numbers(found.frequencies());
+        const { inspection, spans } = known(id);
+        const [part, offset, length] = numbers(inspection.frequencies());
         const values = length ? await spans[part].read(offset, length, signal) : undefined;
-        const fits = JSON.parse(found.fit(values));
+        const fits = JSON.parse(inspection.fit(values));
         const adapter = await find().catch(() => null);
         const { maxBufferSize = 0, maxStorageBufferBindingSize = 0 } = adapter?.limits ?? {};
         const webgpu = adapter && {
@@ -183,10 +183,10 @@ export function inspecting({ perform, plain, ready, store, idle }) {
      *  @param {number} number */
     inspectTensor: (port, id, number) =>
       perform(port, async ({ signal, report }) => {
-        const { found, spans } = known(id);
-        const [file, place, length] = numbers(found.record(number));
+        const { inspection, spans } = known(id);
+        const [file, place, length] = numbers(inspection.record(number));
         const record = length ? await spans[file].read(place, length, signal) : undefined;
-        const [part, ...ranges] = numbers(found.choose(number, record));
+        const [part, ...ranges] = numbers(inspection.choose(number, record));
         const before = spans[part].bytes;
         const total = ranges.reduce((sum, n, i) => sum + (i % 2 ? n : 0), 0);
         const bytes = new Uint8Array(total);
@@ -196,25 +196,26 @@ export function inspecting({ perform, plain, ready, store, idle }) {
           at += ranges[i + 1];
           report({ stage: "tensor", done: at, total });
         }
-        return { value: { ...plain(found.figures(bytes)), bytesRead: spans[part].bytes - before } };
+        const bytesRead = spans[part].bytes - before;
+        return { value: { ...plain(inspection.figures(bytes)), bytesRead } };
       }),
 
     /** Tokens of the vocabulary. @param {MessagePort} port @param {number} id
      *  @param {string} search @param {number} start @param {number} count */
     inspectTokens: (port, id, search, start, count) =>
       perform(port, async () => {
-        return { value: JSON.parse(known(id).found.tokens(search, start, count)) };
+        return { value: JSON.parse(known(id).inspection.tokens(search, start, count)) };
       }),
 
     /** The prompt that the chat template makes. @param {MessagePort} port @param {number} id
      *  @param {object[]} messages */
     inspectPrompt: (port, id, messages) =>
-      perform(port, async () => ({ value: await known(id).found.prompt(messages) })),
+      perform(port, async () => ({ value: await known(id).inspection.prompt(messages) })),
 
     /** Forgets a file. @param {MessagePort} port @param {number} id */
     inspectClose: (port, id) =>
       perform(port, async () => {
-        opened.get(id)?.found.destroy();
+        opened.get(id)?.inspection.destroy();
         opened.delete(id);
         return { value: true };
       }),

@@ -23,10 +23,8 @@ from rushlight.core.functional.network.pooling import (
     max_pool1d,
     max_pool2d,
     max_pool3d,
-    max_unpool1d,
-    max_unpool2d,
-    max_unpool3d,
 )
+from rushlight.core.functional.network.unpooling import max_unpool1d, max_unpool2d, max_unpool3d
 from rushlight.core.nn.layers.fixed import Fixed
 from rushlight.core.tensor.tensor import Tensor
 

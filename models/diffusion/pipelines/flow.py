@@ -10,7 +10,13 @@ import numpy as np
 from rushlight.core.basis.dtype import float32
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import DiffusionModel, Request, captured_call, dtype_of
+from rushlight.models.diffusion.model import (
+    Conditions,
+    DiffusionModel,
+    Request,
+    captured_call,
+    dtype_of,
+)
 from rushlight.models.schedulers import Scheduler
 
 _REFERENCE = "reference {}"  # latents of a picture to draw after, among the conditions
@@ -49,7 +55,24 @@ class FlowModel(DiffusionModel):
     denoiser = "transformer"
     multiple = 16
     defaults: Mapping[str, Any] = {"num_inference_steps": 28, "guidance_scale": 3.5}
-    _kept: tuple[Hashable, Any] | None = None
+    _last_call: tuple[Hashable, Any] | None = None
+
+    def conditions(self, request: Request) -> Conditions:
+        """What `text_conditions` gives of the prompts, and of negative ones where they guide."""
+        positive = self.text_conditions(request.prompts, request)
+        if not self.guided(request):
+            return Conditions(positive)
+        negatives = request.negatives or [""] * len(request.prompts)
+        return Conditions(positive, self.text_conditions(negatives, request, negative=True))
+
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """What the denoiser is told of `texts`: the prompts of `request`, or `negative` ones.
+
+        NotImplementedError in a pipeline that overrides neither this nor `conditions`.
+        """
+        raise NotImplementedError
 
     def default_size(self) -> tuple[int, int]:
         """(height, width) of a picture whose call says none."""
@@ -67,9 +90,9 @@ class FlowModel(DiffusionModel):
     def once(self, key: Hashable, make: Callable[[], Any]) -> Any:
         """What `make` gives, made again only for another key or another denoiser."""
         key = (key, id(self.parts.get(self.denoiser)))
-        if self._kept is None or self._kept[0] != key:
-            self._kept = (key, make())
-        return self._kept[1]
+        if self._last_call is None or self._last_call[0] != key:
+            self._last_call = (key, make())
+        return self._last_call[1]
 
     def run(self, *inputs: Any, **more: Any) -> Tensor:
         """The denoiser's output in float32, of inputs in its dtype but for angles and masks."""

@@ -57,15 +57,15 @@ class Flux(FlowModel):
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
         """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
         height, width = latents.shape[2:]
-        told = {name: self.cast(value) for name, value in conditions.items()}
-        words = told["encoder_hidden_states"].shape[1]
+        inputs = {name: self.cast(value) for name, value in conditions.items()}
+        words = inputs["encoder_hidden_states"].shape[1]
         key = (words, height, width)
         angles = self.once(key, lambda: self._angles(words, height // 2, width // 2))
         out = self.run(
             self.cast(packed(latents)),
             self.cast(timestep / 1000.0),
             image_rotary_emb=angles,
-            **told,
+            **inputs,
         )
         return unpacked(out, height, width)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, Request, captured_decode, dtype_of
+from rushlight.models.diffusion.model import Request, captured_decode, dtype_of
 from rushlight.models.diffusion.pipelines.flow import (
     FlowModel,
     begin,
@@ -55,15 +55,13 @@ class Flux2Klein(FlowModel):
         mu = many if tokens > _LARGE else slope * request.steps + many - 200.0 * slope
         begin(scheduler, request.steps, mu)
 
-    def conditions(self, request: Request) -> Conditions:
-        """The states after three layers side by side, of rows with padding."""
-        positive = self._told(request.prompts, request)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request))
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """The states after three layers side by side, of rows with padding.
 
-    def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or LONGEST
         chats = [as_chat(self, "tokenizer", text, enable_thinking=False) for text in texts]
         ids, mask = rows_of(self, "tokenizer", chats, length)

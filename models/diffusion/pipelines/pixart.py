@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.basis.dtype import float32
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, DiffusionModel, Request
+from rushlight.models.diffusion.model import DiffusionModel, Request
 from rushlight.models.diffusion.pipelines.flow import FlowModel
 from rushlight.models.diffusion.text.language import rows_of
 from rushlight.models.schedulers import Scheduler
@@ -34,30 +34,28 @@ class PixArtSigma(FlowModel):
         """Begin the scheduler's run."""
         DiffusionModel.set_timesteps(self, scheduler, request)
 
-    def conditions(self, request: Request) -> Conditions:
-        """T5's states, and which of them are words."""
-        positive = self._told(request.prompts, request)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request))
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """T5's states, and which of them are words.
 
-    def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or self.longest
         texts = [text.lower().strip() for text in texts]
         ids, mask = rows_of(self, "tokenizer", texts, length)
         states: Tensor = self.parts.get("text_encoder")(ids, mask)
-        told = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
-        return told | self._sizes(request)
+        inputs = {"encoder_hidden_states": states, "encoder_attention_mask": mask}
+        return inputs | self._sizes(request)
 
     def _sizes(self, request: Request) -> dict[str, Tensor]:
         return {}
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
         """The noise in latents at `timestep`, of `conditions`. It raises nothing itself."""
-        told = dict(conditions)
-        told["encoder_hidden_states"] = self.cast(told["encoder_hidden_states"])
-        out = self.run(self.cast(latents), timestep, **told)
+        inputs = dict(conditions)
+        inputs["encoder_hidden_states"] = self.cast(inputs["encoder_hidden_states"])
+        out = self.run(self.cast(latents), timestep, **inputs)
         return self.mean(out, latents)
 
     def mean(self, out: Tensor, latents: Tensor) -> Tensor:

@@ -46,12 +46,12 @@ class QwenImage(FlowModel):
 
     def conditions(self, request: Request) -> Conditions:
         """The last states of the prompts' words, and which of the rows are words."""
-        positive = self._told(request.prompts, request)
+        positive = self._conditions_of(request.prompts, request)
         if not self.guided(request) or request.negatives is None:
             return Conditions(positive)
-        return Conditions(positive, self._told(request.negatives, request))
+        return Conditions(positive, self._conditions_of(request.negatives, request))
 
-    def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
+    def _conditions_of(self, texts: list[str], request: Request) -> dict[str, Tensor]:
         length = request.max_sequence_length or LONGEST
         rows = [self.states_of(text, request)[:length] for text in texts]
         return self._filled(rows)

@@ -7,7 +7,7 @@ from typing import Any
 
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, DiffusionModel, Request
+from rushlight.models.diffusion.model import DiffusionModel, Request
 from rushlight.models.diffusion.pipelines.pixart import PixArtSigma
 from rushlight.models.diffusion.text.language import rows_of
 from rushlight.models.schedulers import Scheduler
@@ -53,15 +53,14 @@ class Sana(PixArtSigma):
         """Begin the scheduler's run."""
         DiffusionModel.set_timesteps(self, scheduler, request)
 
-    def conditions(self, request: Request) -> Conditions:
-        """Gemma's states: of a prompt's last tokens after the instruction, and of the first."""
-        positive = self._states(request.prompts, request, INSTRUCTION)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._states(negatives, request, ""))
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """Gemma's states: of a prompt's last tokens after the instruction, and of the first.
 
-    def _states(self, texts: list[str], request: Request, before: str) -> dict[str, Tensor]:
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
+        before = "" if negative else INSTRUCTION
         length = total = request.max_sequence_length or self.longest
         texts = [before + text.lower().strip() for text in texts]
         if before:

@@ -39,9 +39,11 @@ class StableDiffusion(DiffusionModel):
         windows = Windows(tokenizer, [*request.prompts, *negatives], encoder.context)
         states, _ = encoded(encoder, windows, windows.count, layer, True)
         positive = {"encoder_hidden_states": states[:count]}
-        told = self.parts.config("unet").get("time_cond_proj_dim")
-        if told:
-            positive["timestep_cond"] = self.tensor_of(guidance_waves(request, told, count))
+        guidance_width = self.parts.config("unet").get("time_cond_proj_dim")
+        if guidance_width:
+            positive["timestep_cond"] = self.tensor_of(
+                guidance_waves(request, guidance_width, count)
+            )
         negative = {"encoder_hidden_states": states[count:]} if negatives else None
         return Conditions(positive, negative)
 
@@ -53,17 +55,23 @@ class StableDiffusion(DiffusionModel):
         """
         unet = self.parts.get("unet")
         kind = dtype_of(unet)
-        told: dict[str, Any] = _cast(conditions, kind)
-        control, scale = told.pop("control", None), told.pop("control_scale", None)
+        inputs: dict[str, Any] = _cast(conditions, kind)
+        control, scale = inputs.pop("control", None), inputs.pop("control_scale", None)
         if control is not None:
             net = self.parts.get("controlnet")
-            own = _cast(conditions, dtype_of(net))
+            control_inputs = _cast(conditions, dtype_of(net))
             seen = latents[:, : net.config.in_channels].to(dtype=dtype_of(net))
-            given = {name: own[name] for name in ("text_embeds", "time_ids") if name in own}
-            states = own["encoder_hidden_states"]
-            added = captured_call(net, seen, timestep, states, own["control"], **given)
-            told["controls"] = [map_.to(dtype=kind) * scale for map_ in added]
-        out: Tensor = captured_call(unet, latents.to(dtype=kind), timestep, **told)
+            added_conditions = {
+                name: control_inputs[name]
+                for name in ("text_embeds", "time_ids")
+                if name in control_inputs
+            }
+            states = control_inputs["encoder_hidden_states"]
+            added = captured_call(
+                net, seen, timestep, states, control_inputs["control"], **added_conditions
+            )
+            inputs["controls"] = [map_.to(dtype=kind) * scale for map_ in added]
+        out: Tensor = captured_call(unet, latents.to(dtype=kind), timestep, **inputs)
         return out.to(dtype=float32)
 
     @property

@@ -9,7 +9,7 @@ from rushlight.core.basis.dtype import float32
 from rushlight.core.functional.network.padding import pad
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, DiffusionModel, Request
+from rushlight.models.diffusion.model import DiffusionModel, Request
 from rushlight.models.diffusion.pipelines.flow import FlowModel, size_shift
 from rushlight.models.diffusion.text.clip import encode_clip
 from rushlight.models.diffusion.text.language import rows_of
@@ -52,15 +52,14 @@ class StableDiffusion3(FlowModel):
         tokens = (request.height // side) * (request.width // side)
         flow.set_timesteps(request.steps, mu=size_shift(scheduler, tokens, 1.16))
 
-    def conditions(self, request: Request) -> Conditions:
-        """States of all encoders one after another, and the vectors of both CLIPs."""
-        positive = self._told(request.prompts, request, request.clip_skip)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request, None))
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """States of all encoders one after another, and the vectors of both CLIPs.
 
-    def _told(self, texts: list[str], request: Request, skip: int | None) -> dict[str, Tensor]:
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
+        skip = None if negative else request.clip_skip
         layer = -2 if skip is None else -(skip + 2)
         states, vectors = [], []
         for number in ("", "_2"):
@@ -88,5 +87,5 @@ class StableDiffusion3(FlowModel):
 
     def predict(self, latents: Tensor, timestep: Tensor, conditions: dict[str, Tensor]) -> Tensor:
         """The velocity of latents at `timestep`, of `conditions`. It raises nothing itself."""
-        told = {name: self.cast(value) for name, value in conditions.items()}
-        return self.run(self.cast(latents), self.cast(timestep), **told)
+        inputs = {name: self.cast(value) for name, value in conditions.items()}
+        return self.run(self.cast(latents), self.cast(timestep), **inputs)

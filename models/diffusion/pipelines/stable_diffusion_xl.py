@@ -50,13 +50,13 @@ class StableDiffusionXL(StableDiffusion):
         joined = cat(states, 2) if len(states) > 1 else states[0]
         assert pooled is not None
         vectors = pooled.to(dtype=float32)
-        positive = self._told(joined[:count], vectors[:count], request, _AESTHETIC)
+        positive = self._conditions_of(joined[:count], vectors[:count], request, _AESTHETIC)
         if not guided:
             return self._distilled(request, Conditions(positive))
         seen, vector = joined[count:], vectors[count:]
         if zeros:
             seen, vector = seen * 0.0, vector * 0.0
-        return Conditions(positive, self._told(seen, vector, request, _NEGATIVE_AESTHETIC))
+        return Conditions(positive, self._conditions_of(seen, vector, request, _NEGATIVE_AESTHETIC))
 
     def _zeros(self) -> bool:
         return bool(self.config.values.get("force_zeros_for_empty_prompt", True))
@@ -64,13 +64,13 @@ class StableDiffusionXL(StableDiffusion):
     def _distilled(self, request: Request, conditions: Conditions) -> Conditions:
         from rushlight.models.diffusion.pipelines.stable_diffusion import guidance_waves
 
-        told = self.parts.config("unet").get("time_cond_proj_dim")
-        if told:
-            waves = guidance_waves(request, told, len(request.prompts))
+        guidance_width = self.parts.config("unet").get("time_cond_proj_dim")
+        if guidance_width:
+            waves = guidance_waves(request, guidance_width, len(request.prompts))
             conditions.positive["timestep_cond"] = self.tensor_of(waves)
         return conditions
 
-    def _told(
+    def _conditions_of(
         self, states: Tensor, vectors: Tensor, request: Request, aesthetic: float
     ) -> dict[str, Tensor]:
         size = [float(request.height), float(request.width)]

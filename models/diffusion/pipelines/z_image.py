@@ -10,7 +10,7 @@ from rushlight.core.functional.joining import stack
 from rushlight.core.functional.network.padding import pad
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.model import Conditions, Request
+from rushlight.models.diffusion.model import Request
 from rushlight.models.diffusion.pipelines.flow import FlowModel
 from rushlight.models.diffusion.text.language import as_chat, row_of
 
@@ -32,15 +32,13 @@ class ZImage(FlowModel):
         channels = int(self.parts.config("transformer").get("in_channels", 16))
         return channels, request.height // self.factor, request.width // self.factor
 
-    def conditions(self, request: Request) -> Conditions:
-        """The states before the last layer, and how many of them are words, on cpu."""
-        positive = self._told(request.prompts, request)
-        if not self.guided(request):
-            return Conditions(positive)
-        negatives = request.negatives or [""] * len(request.prompts)
-        return Conditions(positive, self._told(negatives, request))
+    def text_conditions(
+        self, texts: list[str], request: Request, negative: bool = False
+    ) -> dict[str, Tensor]:
+        """The states before the last layer, and how many of them are words, on cpu.
 
-    def _told(self, texts: list[str], request: Request) -> dict[str, Tensor]:
+        `texts`, `request` and `negative` are as in FlowModel; LoadError for a part that is missing.
+        """
         length = request.max_sequence_length or LONGEST
         rows = []
         for text in texts:

@@ -20,6 +20,7 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.tensor.tensor import Tensor
+from rushlight.models.diffusion.files import AtHand
 from rushlight.models.diffusion.transformers.originals import Layout, layout_of
 from rushlight.models.small_files import small_json
 
@@ -90,7 +91,7 @@ _SCALES = {"SD3Transformer2DModel": (1.5305, 0.0609)}
 _SCALE = (0.3611, 0.1159)
 
 
-class DenoiserFile:
+class DenoiserFile(AtHand):
     """The parts of a pipeline whose denoiser is a file, with the other parts' folders beside it."""
 
     def __init__(self, file: Path) -> None:
@@ -107,11 +108,11 @@ class DenoiserFile:
         self._layout: Layout = layout
         self._config = layout.config_of(self._all)
         beside = file.parent / INDEX
-        told = small_json(SmallFiles(file.parent), INDEX) if beside.is_file() else {}
-        self._made: dict[str, Mapping[str, bytes]] = {}
-        self._own: dict[str, Tensors] = {}
+        index = small_json(SmallFiles(file.parent), INDEX) if beside.is_file() else {}
+        self._configs: dict[str, Mapping[str, bytes]] = {}
+        self._tensors_of: dict[str, Tensors] = {}
         self._read_inside()
-        self.index: dict[str, Any] = told or self._index()
+        self.index: dict[str, Any] = index or self._index()
         self.index["transformer"] = [_DIFFUSERS, layout.kind]
 
     def _index(self) -> dict[str, Any]:
@@ -129,24 +130,24 @@ class DenoiserFile:
         return index
 
     def _present(self, part: str) -> bool:
-        return part in self._own or (self.file.parent / part).is_dir()
+        return part in self._tensors_of or (self.file.parent / part).is_dir()
 
     def _read_inside(self) -> None:
         """Note the text encoders and the autoencoder that the file holds itself."""
         kind = self._layout.kind
-        self._made["transformer"] = _config(self._config)
+        self._configs["transformer"] = _config(self._config)
         for part, base in _INSIDE.get(kind, {}).items():
-            own = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
-            if not own:
+            tensors = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
+            if not tensors:
                 continue
-            config, self._own[part] = _encoder(own, PIPELINES[kind][1][part])
-            self._made[part] = _config(config)
+            config, self._tensors_of[part] = _encoder(tensors, PIPELINES[kind][1][part])
+            self._configs[part] = _config(config)
         for base in _VAES:
-            own = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
-            if "decoder.conv_in.weight" in own and PIPELINES[kind][1]["vae"] == "AutoencoderKL":
-                config = vae_config(own, *_SCALES.get(kind, _SCALE))
-                self._own["vae"] = _vae(own, config)
-                self._made["vae"] = _config(config)
+            tensors = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
+            if "decoder.conv_in.weight" in tensors and PIPELINES[kind][1]["vae"] == "AutoencoderKL":
+                config = vae_config(tensors, *_SCALES.get(kind, _SCALE))
+                self._tensors_of["vae"] = _vae(tensors, config)
+                self._configs["vae"] = _config(config)
                 break
 
     def files(self, part: str) -> Mapping[str, bytes]:
@@ -154,8 +155,8 @@ class DenoiserFile:
 
         `part` is its name in model_index.json.
         """
-        if part in self._made:
-            return self._made[part]
+        if part in self._configs:
+            return self._configs[part]
         place = self.file.parent / part
         if place.is_dir():
             return SmallFiles(place)
@@ -174,8 +175,8 @@ class DenoiserFile:
         """
         if part == "transformer":
             return of_one_dtype(self._layout.renamed(self._all))
-        if part in self._own:
-            return self._own[part]
+        if part in self._tensors_of:
+            return self._tensors_of[part]
         self.files(part)
         try:
             return load_weights(self.file.parent / part)[0]
@@ -252,27 +253,27 @@ def _encoder(tensors: Tensors, kind: str) -> tuple[dict[str, Any], Tensors]:
     """config.json and the tensors of a text encoder by its tensors."""
     if kind == "T5EncoderModel":
         return _t5_config(tensors), tensors
-    own = {n: t for n, t in tensors.items() if not n.endswith(("position_ids", "logit_scale"))}
+    stored = {n: t for n, t in tensors.items() if not n.endswith(("position_ids", "logit_scale"))}
     base = "text_model."
-    vocabulary, width = own[f"{base}embeddings.token_embedding.weight"].shape
+    vocabulary, width = stored[f"{base}embeddings.token_embedding.weight"].shape
     projected = kind.endswith("WithProjection")
     if not projected:
-        own.pop("text_projection.weight", None)
+        stored.pop("text_projection.weight", None)
     config = {
         "architectures": [kind],
         "model_type": "clip_text_model",
         "vocab_size": vocabulary,
         "hidden_size": width,
-        "intermediate_size": own[f"{base}encoder.layers.0.mlp.fc1.weight"].shape[0],
-        "num_hidden_layers": _count(own, f"{base}encoder.layers."),
+        "intermediate_size": stored[f"{base}encoder.layers.0.mlp.fc1.weight"].shape[0],
+        "num_hidden_layers": _count(stored, f"{base}encoder.layers."),
         "num_attention_heads": max(width // 64, 1),
-        "max_position_embeddings": own[f"{base}embeddings.position_embedding.weight"].shape[0],
+        "max_position_embeddings": stored[f"{base}embeddings.position_embedding.weight"].shape[0],
         "hidden_act": "quick_gelu" if width <= 768 else "gelu",
         "eos_token_id": 2,  # the end is the largest id
     }
-    if projected and "text_projection.weight" in own:
-        config["projection_dim"] = own["text_projection.weight"].shape[0]
-    return config, own
+    if projected and "text_projection.weight" in stored:
+        config["projection_dim"] = stored["text_projection.weight"].shape[0]
+    return config, stored
 
 
 def _t5_config(tensors: Tensors) -> dict[str, Any]:

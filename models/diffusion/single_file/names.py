@@ -43,12 +43,12 @@ def _unet_name(name: str, layers: int, count: int, seeing: list[bool]) -> str:
     ):
         if name.startswith(ours):
             return theirs + name[len(ours) :]
-    if found := re.match(r"(time|add)_embedding\.(linear_\d)\.", name):
-        base = "time_embed." if found[1] == "time" else "label_emb.0."
-        return base + _TIMES[found[2]] + "." + name[found.end() :]
-    if found := re.match(r"(down|up)_blocks\.(\d+)\.(\w+)\.(\d+)\.", name):
-        side, block, kind, number = found[1], int(found[2]), found[3], int(found[4])
-        rest = name[found.end() :]
+    if match := re.match(r"(time|add)_embedding\.(linear_\d)\.", name):
+        base = "time_embed." if match[1] == "time" else "label_emb.0."
+        return base + _TIMES[match[2]] + "." + name[match.end() :]
+    if match := re.match(r"(down|up)_blocks\.(\d+)\.(\w+)\.(\d+)\.", name):
+        side, block, kind, number = match[1], int(match[2]), match[3], int(match[4])
+        rest = name[match.end() :]
         if kind == "downsamplers":
             return f"input_blocks.{(block + 1) * (layers + 1)}.0.op.{rest.partition('.')[2]}"
         if kind == "upsamplers":
@@ -58,11 +58,11 @@ def _unet_name(name: str, layers: int, count: int, seeing: list[bool]) -> str:
         place = first + block * (layers + 1) + number
         base = f"{'input' if side == 'down' else 'output'}_blocks.{place}"
         return f"{base}.1.{rest}" if kind == "attentions" else f"{base}.0.{_resnet(rest)}"
-    if found := re.match(r"mid_block\.(resnets|attentions)\.(\d)\.", name):
-        rest = name[found.end() :]
-        if found[1] == "attentions":
+    if match := re.match(r"mid_block\.(resnets|attentions)\.(\d)\.", name):
+        rest = name[match.end() :]
+        if match[1] == "attentions":
             return f"middle_block.1.{rest}"
-        return f"middle_block.{2 * int(found[2])}.{_resnet(rest)}"
+        return f"middle_block.{2 * int(match[2])}.{_resnet(rest)}"
     return name
 
 
@@ -81,17 +81,17 @@ def _vae_name(name: str, last: int) -> str:
     side, _, rest = name.partition(".")
     if side not in ("encoder", "decoder"):
         return name
-    if found := re.match(
+    if match := re.match(
         r"(down|up)_blocks\.(\d+)\.(resnets|downsamplers|upsamplers)\.(\d+)\.", rest
     ):
-        level = int(found[2]) if found[1] == "down" else last - int(found[2])
-        tail = rest[found.end() :]
-        base = f"{side}.{found[1]}.{level}."
-        if found[3] == "resnets":
-            return f"{base}block.{found[4]}.{tail.replace('conv_shortcut', 'nin_shortcut')}"
-        return f"{base}{found[3].removesuffix('rs').removesuffix('e')}e.{tail}"
-    if found := re.match(r"mid_block\.resnets\.(\d)\.", rest):
-        return f"{side}.mid.block_{int(found[1]) + 1}.{rest[found.end() :]}"
-    if found := re.match(r"mid_block\.attentions\.0\.(.+)\.(\w+)$", rest):
-        return f"{side}.mid.attn_1.{_ATTENTION[found[1]]}.{found[2]}"
+        level = int(match[2]) if match[1] == "down" else last - int(match[2])
+        tail = rest[match.end() :]
+        base = f"{side}.{match[1]}.{level}."
+        if match[3] == "resnets":
+            return f"{base}block.{match[4]}.{tail.replace('conv_shortcut', 'nin_shortcut')}"
+        return f"{base}{match[3].removesuffix('rs').removesuffix('e')}e.{tail}"
+    if match := re.match(r"mid_block\.resnets\.(\d)\.", rest):
+        return f"{side}.mid.block_{int(match[1]) + 1}.{rest[match.end() :]}"
+    if match := re.match(r"mid_block\.attentions\.0\.(.+)\.(\w+)$", rest):
+        return f"{side}.mid.attn_1.{_ATTENTION[match[1]]}.{match[2]}"
     return f"{side}.{rest.replace('conv_norm_out', 'norm_out')}"

@@ -12,7 +12,7 @@ from rushlight.core.basis.errors import LoadError
 from rushlight.core.io import load_weights
 from rushlight.core.io.hub.folder import SmallFiles
 from rushlight.core.tensor.tensor import Tensor
-from rushlight.models.diffusion.files import FIRST
+from rushlight.models.diffusion.files import FIRST, AtHand
 from rushlight.models.diffusion.single_file.names import unet_names, vae_names
 
 UNET, VAE = "model.diffusion_model.", "first_stage_model."
@@ -32,7 +32,7 @@ _LAYER = {
 }
 
 
-class SingleFile:
+class SingleFile(AtHand):
     """The parts of a single file, with configs that the shapes of its tensors tell.
 
     Vocabularies are no part of such a file: they are in the folders tokenizer and tokenizer_2
@@ -63,9 +63,9 @@ class SingleFile:
             self.index["requires_aesthetics_score"] = True
             self.index["_class_name"] = "StableDiffusionXLImg2ImgPipeline"
         if xl:  # after the vector of the text are the waves of six numbers, or the refiner's five
-            told = self._unet["projection_class_embeddings_input_dim"]
+            added_width = self._unet["projection_class_embeddings_input_dim"]
             pooled = self._texts["text_encoder_2"][0]["projection_dim"]
-            self._unet["addition_time_embed_dim"] = (told - pooled) // (5 if second else 6)
+            self._unet["addition_time_embed_dim"] = (added_width - pooled) // (5 if second else 6)
         self.index |= {"unet": ["diffusers", "UNet2DConditionModel"]}
         self.index |= {"vae": ["diffusers", "AutoencoderKL"]}
         scheduler = self._scheduler(xl)
@@ -103,9 +103,11 @@ class SingleFile:
         """The vocabulary of a part among the files that a page was given."""
         files = self._beside or {}
         for start in (f"{part}/", "tokenizer/", ""):
-            own = {n.removeprefix(start): c for n, c in files.items() if n.startswith(start)}
-            if "vocab.json" in own or "tokenizer.json" in own:
-                return own
+            files_of_part = {
+                n.removeprefix(start): c for n, c in files.items() if n.startswith(start)
+            }
+            if "vocab.json" in files_of_part or "tokenizer.json" in files_of_part:
+                return files_of_part
         raise LoadError(
             f"{self.file}: the vocabulary of its text encoder is missing",
             hint="choose tokenizer/vocab.json and merges.txt of such a pipeline with it",
@@ -136,16 +138,16 @@ class SingleFile:
 
     def _scheduler(self, xl: bool) -> dict[str, Any]:
         if xl:
-            told: dict[str, Any] = {}
-            told |= {"prediction_type": "v_prediction"} if "v_pred" in self._all else {}
-            told |= {"rescale_betas_zero_snr": True} if "ztsnr" in self._all else {}
+            prediction: dict[str, Any] = {}
+            prediction |= {"prediction_type": "v_prediction"} if "v_pred" in self._all else {}
+            prediction |= {"rescale_betas_zero_snr": True} if "ztsnr" in self._all else {}
             kind = "EulerDiscreteScheduler"
             return {
                 "_class_name": kind,
                 **_SCALED,
                 "steps_offset": 1,
                 "timestep_spacing": "leading",
-                **told,
+                **prediction,
             }
         plain = {**_SCALED, "steps_offset": 1, "set_alpha_to_one": False}
         if self._unet["cross_attention_dim"] == 1024:  # 2.x, which was trained on velocities
@@ -159,16 +161,16 @@ class SingleFile:
         """The text encoders by the names of their parts: config.json and tensors."""
         encoders = {}
         for base in _CLIP:
-            own = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
-            own = {n: t for n, t in own.items() if not n.endswith("position_ids")}
-            if own:
-                encoders["text_encoder"] = (_clip_config(own, "quick_gelu", False), own)
+            tensors = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
+            tensors = {n: t for n, t in tensors.items() if not n.endswith("position_ids")}
+            if tensors:
+                encoders["text_encoder"] = (_clip_config(tensors, "quick_gelu", False), tensors)
         for base in _OPEN:
-            own = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
-            if "ln_final.weight" in own:
+            tensors = {n[len(base) :]: t for n, t in self._all.items() if n.startswith(base)}
+            if "ln_final.weight" in tensors:
                 xl = base.startswith("conditioner")
                 part = "text_encoder_2" if xl else "text_encoder"
-                encoders[part] = _open_clip(own, xl)
+                encoders[part] = _open_clip(tensors, xl)
         if not encoders:
             raise LoadError(f"{self.file} has no text encoder under {', '.join(_CLIP + _OPEN)}")
         return encoders
@@ -221,10 +223,10 @@ def _unet_config(tensors: Mapping[str, Tensor]) -> dict[str, Any]:
         "sample_size": 128 if "label_emb.0.0.weight" in inside else 96 if context == 1024 else 64,
     }
     if "label_emb.0.0.weight" in inside:
-        told = int(inside["label_emb.0.0.weight"].shape[1])
+        added_width = int(inside["label_emb.0.0.weight"].shape[1])
         config |= {
             "addition_embed_type": "text_time",
-            "projection_class_embeddings_input_dim": told,
+            "projection_class_embeddings_input_dim": added_width,
         }
     return config
 
@@ -276,15 +278,15 @@ def _open_clip(tensors: Mapping[str, Tensor], xl: bool) -> tuple[dict[str, Any],
     base, renamed = "text_model.", {}
     count = _depth(tensors, "transformer.resblocks.") - (not xl)
     for name, value in tensors.items():
-        if found := re.fullmatch(r"transformer\.resblocks\.(\d+)\.(.+?)[._](weight|bias)", name):
-            if int(found[1]) >= count:
+        if match := re.fullmatch(r"transformer\.resblocks\.(\d+)\.(.+?)[._](weight|bias)", name):
+            if int(match[1]) >= count:
                 continue
-            layer = f"{base}encoder.layers.{found[1]}."
-            if found[2] == "attn.in_proj":
+            layer = f"{base}encoder.layers.{match[1]}."
+            if match[2] == "attn.in_proj":
                 for letter, third in zip("qkv", value.chunk(3, 0), strict=True):
-                    renamed[f"{layer}self_attn.{letter}_proj.{found[3]}"] = third
+                    renamed[f"{layer}self_attn.{letter}_proj.{match[3]}"] = third
             else:
-                renamed[f"{layer}{_LAYER[found[2]]}.{found[3]}"] = value
+                renamed[f"{layer}{_LAYER[match[2]]}.{match[3]}"] = value
         elif name.startswith("ln_final."):
             renamed[base + name.replace("ln_final", "final_layer_norm")] = value
         elif name == "token_embedding.weight":

@@ -40,8 +40,8 @@ class ClipText(nn.Module):
         """The encoder of config.json and its tensors."""
         from rushlight.models.loading import assemble
 
-        kept = {n: t for n, t in tensors.items() if not n.endswith("position_ids")}
-        return ClipText(assemble(files, kept))
+        parameters = {n: t for n, t in tensors.items() if not n.endswith("position_ids")}
+        return ClipText(assemble(files, parameters))
 
     @property
     def context(self) -> int:

@@ -70,8 +70,8 @@ class LanguageText(PromptEncoder):
             )
         kept: dict[int, Tensor | None] = {n: None for n in numbers if n < self.depth}
         places = ops.arange(ids.shape[1], device=ids.device).unsqueeze(0)
-        told = None if attention_mask is None else {"positions": places}
-        last = self.model.hidden(ids, None, attention_mask, pictured=told, kept=kept)
+        pictured = None if attention_mask is None else {"positions": places}
+        last = self.model.hidden(ids, None, attention_mask, pictured=pictured, kept=kept)
         states = [last if n == self.depth else kept[n] for n in numbers]
         return [state for state in states if state is not None]
 
@@ -102,8 +102,8 @@ class LanguageText(PromptEncoder):
         prompt = prompt_of(ids, self.model.sight.token, seen, counts)
         device = next(iter(self.model.parameters())).device
         row = tensor([prompt.ids], dtype=int64)
-        told = self.model._pictured_of(row, prompt.inputs(device), None)
-        states: Tensor = self.model.hidden(row.to(device=device), None, None, pictured=told)
+        pictured = self.model._pictured_of(row, prompt.inputs(device), None)
+        states: Tensor = self.model.hidden(row.to(device=device), None, None, pictured=pictured)
         return states[0]
 
 

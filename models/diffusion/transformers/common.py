@@ -91,8 +91,8 @@ def sine_grid(
     columns = np.arange(wide, dtype=np.float32) / (wide / base) / stretch
     rates = 10000.0 ** -(np.arange(width // 4, dtype=np.float64) / (width / 4))
 
-    def waves(at: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
-        angles = np.outer(at, rates)
+    def waves(positions: npt.NDArray[np.float32]) -> npt.NDArray[np.float64]:
+        angles = np.outer(positions, rates)
         return np.concatenate([np.sin(angles), np.cos(angles)], 1)
 
     by_column = np.broadcast_to(waves(columns)[None], (height, wide, width // 2))
@@ -329,7 +329,8 @@ class Attention(nn.Module):
         if texts is not None:
             added = self.projected(texts, _ADDED, texts)
             q, k, v = (
-                cat([of_text, own], 2) for of_text, own in zip(added, (q, k, v), strict=True)
+                cat([of_text, of_picture], 2)
+                for of_text, of_picture in zip(added, (q, k, v), strict=True)
             )
         if angles is not None:
             q, k = rotated(q, angles), rotated(k, angles)

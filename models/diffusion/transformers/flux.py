@@ -61,14 +61,14 @@ class DoubleLayer(nn.Module):
         self, x: Tensor, texts: Tensor, condition: Tensor, angles: Angles
     ) -> tuple[Tensor, Tensor]:
         """(batch, pixels, width), (batch, words, width) -> the same."""
-        own, other = self.norm1(condition), self.norm1_context(condition)
+        modulation, other = self.norm1(condition), self.norm1_context(condition)
         seen, seen_texts = self.attn(
-            modulated(plain_norm(x), own[1], own[0]),
+            modulated(plain_norm(x), modulation[1], modulation[0]),
             modulated(plain_norm(texts), other[1], other[0]),
             angles,
         )
-        x = x + own[2] * seen
-        x = x + own[5] * self.ff(modulated(plain_norm(x), own[4], own[3]))
+        x = x + modulation[2] * seen
+        x = x + modulation[5] * self.ff(modulated(plain_norm(x), modulation[4], modulation[3]))
         texts = texts + other[2] * seen_texts
         y = self.ff_context(modulated(plain_norm(texts), other[4], other[3]))
         return x, within_half(texts + other[5] * y)
@@ -116,12 +116,7 @@ class FluxTransformer2DModel(nn.Module):
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, outputs)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 3), those of prompts first, on the device."""

@@ -95,19 +95,19 @@ class DoubleLayer(nn.Module):
         self,
         x: Tensor,
         texts: Tensor,
-        own: tuple[Tensor, ...],
+        modulation: tuple[Tensor, ...],
         other: tuple[Tensor, ...],
         angles: Angles,
     ) -> tuple[Tensor, Tensor]:
-        """(batch, pixels, width), (batch, words, width) -> the same; own, other: modulations."""
+        """(batch, pixels, width), (batch, words, width) -> the same; modulation, other: of both."""
         eps = self.eps
         seen, seen_texts = self.attn(
-            modulated(plain_norm(x, eps), own[1], own[0]),
+            modulated(plain_norm(x, eps), modulation[1], modulation[0]),
             modulated(plain_norm(texts, eps), other[1], other[0]),
             angles,
         )
-        x = x + own[2] * seen
-        x = x + own[5] * self.ff(modulated(plain_norm(x, eps), own[4], own[3]))
+        x = x + modulation[2] * seen
+        x = x + modulation[5] * self.ff(modulated(plain_norm(x, eps), modulation[4], modulation[3]))
         texts = texts + other[2] * seen_texts
         y = self.ff_context(modulated(plain_norm(texts, eps), other[4], other[3]))
         return x, within_half(texts + other[5] * y)
@@ -191,12 +191,7 @@ class Flux2Transformer2DModel(nn.Module):
         outputs = c.patch_size**2 * (c.out_channels or c.in_channels)
         self.proj_out = nn.Linear(width, outputs, bias=False)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, places: npt.NDArray[Any]) -> Angles:
         """The angles of tokens at `places` (tokens, 4), those of prompts first, on the device."""
@@ -221,11 +216,11 @@ class Flux2Transformer2DModel(nn.Module):
         times = timestep.to(hidden_states.dtype) * 1000.0
         strength = None if guidance is None else guidance.to(hidden_states.dtype) * 1000.0
         condition = self.time_guidance_embed(times, strength)
-        own = self.double_stream_modulation_img(condition)
+        modulation = self.double_stream_modulation_img(condition)
         other = self.double_stream_modulation_txt(condition)
         x, texts = self.x_embedder(hidden_states), self.context_embedder(encoder_hidden_states)
         for double in self.transformer_blocks:
-            x, texts = double(x, texts, own, other, image_rotary_emb)
+            x, texts = double(x, texts, modulation, other, image_rotary_emb)
         words = texts.shape[1]
         x, each = cat([texts, x], 1), self.single_stream_modulation(condition)
         for single in self.single_transformer_blocks:

@@ -88,12 +88,12 @@ class Layout:
         total, rows = sum(shares.values()), values.shape[0]
         if rows % total:
             raise LoadError(f'"{name}" has {rows} rows, which are no multiple of {total}')
-        start, parted = 0, {}
+        start, split = 0, {}
         for path, share in shares.items():
             end = start + rows // total * share
-            parted[f"{_numbered(path, numbers)}.{kind}"] = values[start:end]
+            split[f"{_numbered(path, numbers)}.{kind}"] = values[start:end]
             start = end
-        return parted
+        return split
 
 
 def _numbered(path: str, numbers: list[str]) -> str:
@@ -148,8 +148,8 @@ _FLUX_ROWS = {
 }
 
 
-def _flux_config(tensors: Tensors) -> dict[str, Any]:
-    sizes = {name: t.shape for name, t in unprefixed(tensors, FLUX.tells).items()}
+def _streams_config(sizes: Mapping[str, tuple[int, ...]]) -> dict[str, Any]:
+    """What the shapes of tensors tell of both versions of FLUX."""
     width, channels = sizes["img_in.weight"]
     head = sizes["double_blocks.0.img_attn.norm.query_norm.scale"][0]
     return {
@@ -160,8 +160,16 @@ def _flux_config(tensors: Tensors) -> dict[str, Any]:
         "attention_head_dim": head,
         "num_attention_heads": width // head,
         "joint_attention_dim": sizes["txt_in.weight"][1],
-        "pooled_projection_dim": sizes["vector_in.in_layer.weight"][1],
         "guidance_embeds": "guidance_in.in_layer.weight" in sizes,
+    }
+
+
+def _flux_config(tensors: Tensors) -> dict[str, Any]:
+    sizes = {name: t.shape for name, t in unprefixed(tensors, FLUX.tells).items()}
+    config = _streams_config(sizes)
+    head = config["attention_head_dim"]
+    return config | {
+        "pooled_projection_dim": sizes["vector_in.in_layer.weight"][1],
         "axes_dims_rope": [head // 8, head * 7 // 16, head * 7 // 16],
     }
 
@@ -209,20 +217,11 @@ FLUX = Layout(
 
 def _flux2_config(tensors: Tensors) -> dict[str, Any]:
     sizes = {name: t.shape for name, t in unprefixed(tensors, FLUX2.tells).items()}
-    width, channels = sizes["img_in.weight"]
-    head = sizes["double_blocks.0.img_attn.norm.query_norm.scale"][0]
-    return {
-        "in_channels": channels,
-        "out_channels": sizes["final_layer.linear.weight"][0],
-        "num_layers": count_of(sizes, "double_blocks"),
-        "num_single_layers": count_of(sizes, "single_blocks"),
-        "attention_head_dim": head,
-        "num_attention_heads": width // head,
-        "joint_attention_dim": sizes["txt_in.weight"][1],
+    config = _streams_config(sizes)
+    return config | {
         "timestep_guidance_channels": sizes["time_in.in_layer.weight"][1],
-        "mlp_ratio": sizes["double_blocks.0.img_mlp.2.weight"][1] / width,
-        "guidance_embeds": "guidance_in.in_layer.weight" in sizes,
-        "axes_dims_rope": [head // 4] * 4,
+        "mlp_ratio": sizes["double_blocks.0.img_mlp.2.weight"][1] / sizes["img_in.weight"][0],
+        "axes_dims_rope": [config["attention_head_dim"] // 4] * 4,
     }
 
 
@@ -516,7 +515,10 @@ def layout_of(names: Collection[str]) -> Layout | None:
     return next((each for each in LAYOUTS if prefix_of(names, each.tells) is not None), None)
 
 
-def as_diffusers(tensors: Tensors) -> dict[str, Tensor]:
-    """Tensors by diffusers' names, whichever of the layouts they have; others are as they are."""
+def as_diffusers(tensors: Tensors, config: Mapping[str, Any] | None = None) -> dict[str, Tensor]:
+    """Tensors by diffusers' names, whichever of the layouts they have; others are as they are.
+
+    `config` is not needed: it makes this the `rename_tensors` of denoisers.
+    """
     layout = layout_of(tensors)
     return dict(tensors) if layout is None else layout.renamed(tensors)

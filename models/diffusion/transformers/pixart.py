@@ -164,12 +164,7 @@ class PixArtTransformer2DModel(Table):
             self.caption_projection = TwoLayers(c.caption_channels, width, tanh_gelu)
         self.put_table(2, width)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     @property
     def sized(self) -> bool:

@@ -84,20 +84,20 @@ class QwenImageLayer(nn.Module):
         """
         condition, clean = conditions
         seen_mask, later = masks
-        own = self._vectors("img", condition)
+        modulation = self._vectors("img", condition)
         if clean is not None and later is not None:
             still = self._vectors("img", clean)
-            own = [where(later, b, a) for a, b in zip(own, still, strict=True)]
+            modulation = [where(later, b, a) for a, b in zip(modulation, still, strict=True)]
         other = self._vectors("txt", condition)
         seen, seen_texts = self.attn(
-            modulated(plain_norm(x), own[1], own[0]),
+            modulated(plain_norm(x), modulation[1], modulation[0]),
             modulated(plain_norm(texts), other[1], other[0]),
             angles,
             seen_mask,
         )
-        x = x + own[2] * seen
+        x = x + modulation[2] * seen
         texts = texts + other[2] * seen_texts
-        x = x + own[5] * self.img_mlp(modulated(plain_norm(x), own[4], own[3]))
+        x = x + modulation[5] * self.img_mlp(modulated(plain_norm(x), modulation[4], modulation[3]))
         y = self.txt_mlp(modulated(plain_norm(texts), other[4], other[3]))
         return within_half(x), within_half(texts + other[5] * y)
 
@@ -149,12 +149,7 @@ class QwenImageTransformer2DModel(nn.Module):
         self.norm_out = LastNorm(width)
         self.proj_out = nn.Linear(width, c.patch_size**2 * (c.out_channels or c.in_channels))
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def angles(self, words: int, pictures: Sequence[Size]) -> Angles:
         """The angles of a prompt of `words` tokens and of `pictures`, on the device.

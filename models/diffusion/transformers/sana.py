@@ -199,12 +199,7 @@ class SanaTransformer2DModel(Table):
         self.proj_out = nn.Linear(width, c.patch_size**2 * (c.out_channels or c.in_channels))
         self.put_table(2, width)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def forward(
         self,

@@ -84,19 +84,19 @@ class JointLayer(nn.Module):
 
     def forward(self, x: Tensor, texts: Tensor, condition: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, pixels, width), (batch, words, width) -> the same."""
-        own, y = self.norm1(condition), plain_norm(x)
+        modulation, y = self.norm1(condition), plain_norm(x)
         other: tuple[Tensor, ...] = ()
         if isinstance(self.norm1_context, LastNorm):
             read = self.norm1_context.normed(texts, condition)
         else:
             other = self.norm1_context(condition)
             read = modulated(plain_norm(texts), other[1], other[0])
-        seen, seen_texts = self.attn(modulated(y, own[1], own[0]), read)
-        x = x + own[2] * seen
+        seen, seen_texts = self.attn(modulated(y, modulation[1], modulation[0]), read)
+        x = x + modulation[2] * seen
         if self.dual:
-            seen, _ = self.attn2(modulated(y, own[7], own[6]))
-            x = x + own[8] * seen
-        x = x + own[5] * self.ff(modulated(plain_norm(x), own[4], own[3]))
+            seen, _ = self.attn2(modulated(y, modulation[7], modulation[6]))
+            x = x + modulation[8] * seen
+        x = x + modulation[5] * self.ff(modulated(plain_norm(x), modulation[4], modulation[3]))
         if self.last:
             return x, texts
         texts = texts + other[2] * seen_texts
@@ -132,12 +132,7 @@ class SD3Transformer2DModel(nn.Module):
         self.outputs = c.in_channels if c.out_channels is None else c.out_channels
         self.proj_out = nn.Linear(width, c.patch_size**2 * self.outputs)
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def forward(
         self,

@@ -149,9 +149,9 @@ class Reader(nn.Module):
     def forward(self, x: Tensor, texts: Tensor) -> Tensor:
         """(batch, width, height, width) and (batch, words, condition) -> the first's shape."""
         get: Any = self.get_submodule
-        own = channel_norm(x).flatten(2).transpose(1, 2)
-        memory = cat([own, get("kv_mapper.1")(silu(texts))], 1)
-        seen: Tensor = self.attention(own, memory=memory)[0]
+        places = channel_norm(x).flatten(2).transpose(1, 2)
+        memory = cat([places, get("kv_mapper.1")(silu(texts))], 1)
+        seen: Tensor = self.attention(places, memory=memory)[0]
         return x + seen.transpose(1, 2).reshape(x.shape)
 
 

@@ -155,12 +155,7 @@ class ZImageTransformer2DModel(nn.Module):
         self.x_pad_token, self.cap_pad_token = parameter(1, c.dim), parameter(1, c.dim)
         self._fill()
 
-    @staticmethod
-    def rename_tensors(
-        tensors: Mapping[str, Tensor], config: Mapping[str, Any] | None = None
-    ) -> dict[str, Tensor]:
-        """`tensors` by diffusers' names, where a file has the authors'; `config` is not needed."""
-        return as_diffusers(tensors)
+    rename_tensors = staticmethod(as_diffusers)
 
     def reset_parameters(self) -> None:
         """Tokens of padding are zero."""
@@ -186,12 +181,12 @@ class ZImageTransformer2DModel(nn.Module):
             )
         of_words, of_pixels = [], []
         for count in words:
-            own = _filled(count)
+            room = _filled(count)
             places = np.zeros((longest, 3), np.int64)
-            places[:own, 0] = np.arange(1, own + 1)
+            places[:room, 0] = np.arange(1, room + 1)
             of_words.append(places)
             places = np.zeros((_filled(rows * columns), 3), np.int64)
-            places[: rows * columns] = grid_places(rows, columns, (own + 1, 0, 0))
+            places[: rows * columns] = grid_places(rows, columns, (room + 1, 0, 0))
             of_pixels.append(places)
         return self._angles(np.stack(of_words)), self._angles(np.stack(of_pixels))
 

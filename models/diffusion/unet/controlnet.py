@@ -120,6 +120,6 @@ class ControlNetModel(WayDown):
         if self.config.controlnet_conditioning_channel_order == "bgr":
             control = control.flip(1)
         x = self.conv_in(sample) + self.controlnet_cond_embedding(control)
-        middle, kept = self.down(x, time, encoder_hidden_states)
-        added = [conv(map_) for conv, map_ in zip(self.controlnet_down_blocks, kept, strict=True)]
+        middle, skips = self.down(x, time, encoder_hidden_states)
+        added = [conv(map_) for conv, map_ in zip(self.controlnet_down_blocks, skips, strict=True)]
         return [*added, self.controlnet_mid_block(middle)]

@@ -202,13 +202,13 @@ class _Down(_Blocks):
             self.downsamplers = nn.ModuleList([Downsample(widths[-1][1], c.downsample_padding)])
         self.last = last
 
-    def forward(self, x: Tensor, time: Tensor, context: Tensor, kept: list[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, time: Tensor, context: Tensor, skips: list[Tensor]) -> Tensor:
         for number in range(len(self.resnets)):
             x = self.block(number, x, time, context)
-            kept.append(x)
+            skips.append(x)
         if not self.last:
             x = self.downsamplers[0](x)
-            kept.append(x)
+            skips.append(x)
         return x
 
 
@@ -221,11 +221,11 @@ class _Up(_Blocks):
             self.upsamplers = nn.ModuleList([Upsample(widths[-1][1])])
         self.last = last
 
-    def forward(self, x: Tensor, time: Tensor, context: Tensor, kept: list[Tensor]) -> Tensor:
+    def forward(self, x: Tensor, time: Tensor, context: Tensor, skips: list[Tensor]) -> Tensor:
         for number in range(len(self.resnets)):
-            x = self.block(number, cat([x, kept.pop()], 1), time, context)
+            x = self.block(number, cat([x, skips.pop()], 1), time, context)
         if not self.last:
-            x = self.upsamplers[0](x, kept[-1].shape[2:] if kept else None)
+            x = self.upsamplers[0](x, skips[-1].shape[2:] if skips else None)
         return x
 
 
@@ -274,13 +274,13 @@ class WayDown(nn.Module):
         self.conv_in = nn.Conv2d(c.in_channels, widths[0], 3, padding=1)
         self.time_embedding = TimeEmbedding(widths[0], time, c.act_fn, c.time_cond_proj_dim)
         if c.addition_embed_type is not None:
-            told = c.projection_class_embeddings_input_dim
-            if told is None or c.addition_time_embed_dim is None:
+            projected = c.projection_class_embeddings_input_dim
+            if projected is None or c.addition_time_embed_dim is None:
                 raise FormatError(
                     "config.json: addition_embed_type text_time needs addition_time_embed_dim and "
                     "projection_class_embeddings_input_dim"
                 )
-            self.add_embedding = TimeEmbedding(told, time)
+            self.add_embedding = TimeEmbedding(projected, time)
         downs, before = [], widths[0]
         stages = _stages(c, [kind == _SEEING[0] for kind in c.down_block_types])
         for i, stage in enumerate(stages):
@@ -299,12 +299,12 @@ class WayDown(nn.Module):
         timestep: Tensor,
         text_embeds: Tensor | None,
         time_ids: Tensor | None,
-        told: Tensor | None,
+        condition: Tensor | None,
     ) -> Tensor:
         """The vectors (batch, width) of timesteps and of what else is told, in sample's dtype."""
         c = self.config
         waves = sinusoid(timestep, c.block_out_channels[0], c.flip_sin_to_cos, c.freq_shift)
-        time: Tensor = self.time_embedding(waves.to(dtype=sample.dtype), told)
+        time: Tensor = self.time_embedding(waves.to(dtype=sample.dtype), condition)
         if c.addition_embed_type is None:
             return time
         if text_embeds is None or time_ids is None:
@@ -317,11 +317,11 @@ class WayDown(nn.Module):
 
     def down(self, x: Tensor, time: Tensor, states: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The middle's map, and the maps of the way down, of what `conv_in` made."""
-        kept = [x]
+        skips = [x]
         for block in self.down_blocks:
-            x = block(x, time, states, kept)
+            x = block(x, time, states, skips)
         middle: Tensor = self.mid_block(x, time, states)
-        return middle, kept
+        return middle, skips
 
 
 class UNet2DConditionModel(WayDown):
@@ -350,8 +350,8 @@ class UNet2DConditionModel(WayDown):
             width, skip = widths[place], widths[max(place - 1, 0)]
             pairs, layers = [], stages[place].layers
             for n in range(layers + 1):
-                kept = skip if n == layers else width
-                pairs.append(((before if n == 0 else width) + kept, width))
+                skip_width = skip if n == layers else width
+                pairs.append(((before if n == 0 else width) + skip_width, width))
             ups.append(_Up(pairs, c, stages[place], time, i == count - 1))
             before = width
         self.up_blocks = nn.ModuleList(ups)
@@ -375,13 +375,13 @@ class UNet2DConditionModel(WayDown):
         ControlNet adds to each map of the way down, and to the middle's.
         """
         time = self.time(sample, timestep, text_embeds, time_ids, timestep_cond)
-        x, kept = self.down(self.conv_in(sample), time, encoder_hidden_states)
+        x, skips = self.down(self.conv_in(sample), time, encoder_hidden_states)
         if controls is not None:
             *added, middle = controls
-            kept = [map_ + more for map_, more in zip(kept, added, strict=True)]
+            skips = [map_ + more for map_, more in zip(skips, added, strict=True)]
             x = x + middle
         for larger in self.up_blocks:
-            x = larger(x, time, encoder_hidden_states, kept)
+            x = larger(x, time, encoder_hidden_states, skips)
         x = ACTIVATIONS[self.config.act_fn](self.conv_norm_out(x))
         out: Tensor = self.conv_out(x)
         return out

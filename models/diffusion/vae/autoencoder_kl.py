@@ -208,7 +208,7 @@ class AutoencoderKL(nn.Module):
             return run(x)
         step, out_tile = int(tile * (1 - _OVERLAP)), round(tile * scale)
         blend = int(out_tile * _OVERLAP)
-        kept = out_tile - blend
+        side = out_tile - blend
         rows = [
             [run(x[:, :, i : i + tile, j : j + tile]) for j in range(0, x.shape[3], step)]
             for i in range(0, x.shape[2], step)
@@ -221,7 +221,7 @@ class AutoencoderKL(nn.Module):
                     row[j] = _blended(rows[i - 1][j], row[j], blend, 2)
                 if j:
                     row[j] = _blended(row[j - 1], row[j], blend, 3)
-            joined.append(cat([part[:, :, :kept, :kept] for part in row], 3))
+            joined.append(cat([part[:, :, :side, :side] for part in row], 3))
         return cat(joined, 2)
 
 

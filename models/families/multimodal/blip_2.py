@@ -28,7 +28,8 @@ from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.seeing.built import renaming, seeing_decoder
 from rushlight.models.layers.seeing.captions import Captioner, PictureSource
-from rushlight.models.layers.seeing.decoder import PictureDecoder, pictures_of
+from rushlight.models.layers.seeing.contents import PICTURES
+from rushlight.models.layers.seeing.decoder import PictureDecoder
 from rushlight.models.layers.seeing.qformer import QFormer, QFormerSpec
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.seq2seq.skeleton import Seq2Seq
@@ -193,7 +194,7 @@ class BlipDecoder(PictureDecoder):
 
     def chat_ids(self, messages: Sequence[Mapping[str, Any]], **options: Any) -> list[int]:
         """Token ids of messages; see `PictureDecoder`. ValueError for messages with pictures."""
-        if pictures_of(messages)[0]:
+        if PICTURES.taken_out(messages)[0]:
             raise ValueError(
                 f"{self.config.model_type}: it was made to caption pictures and to answer a "
                 "question about them, not to chat about them; use picture_prompt(text, images)"

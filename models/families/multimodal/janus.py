@@ -183,10 +183,10 @@ def _high_steps(said: Settings, steps: Steps) -> Steps:
     """The steps of the higher resolution, whose keys have a prefix."""
     begin = "high_res_"
     named = {k.removeprefix(begin): v for k, v in said.values.items() if k.startswith(begin)}
-    own = Settings(named, said.name)
-    mean = None if steps.mean is None else own.three("image_mean", Steps().mean or ())
-    std = None if steps.std is None else own.three("image_std", Steps().std or ())
-    return replace(steps, filter=own.filter("bicubic"), mean=mean, std=std)
+    high_settings = Settings(named, said.name)
+    mean = None if steps.mean is None else high_settings.three("image_mean", Steps().mean or ())
+    std = None if steps.std is None else high_settings.three("image_std", Steps().std or ())
+    return replace(steps, filter=high_settings.filter("bicubic"), mean=mean, std=std)
 
 
 def _janus(config: Mapping[str, Any]) -> tuple[Vision, TowerSpec]:
@@ -194,11 +194,14 @@ def _janus(config: Mapping[str, Any]) -> tuple[Vision, TowerSpec]:
     values = {**vision_of(config), "model_type": Vision.model_type, "architectures": None}
     seen: Vision = read_config(Vision, values)
     choose("vision_config: use_qk_norm", seen.use_qk_norm, (False,))
-    kept = {name: getattr(seen, name) for name in
+    siglip_keys = {name: getattr(seen, name) for name in
             ("hidden_size", "num_hidden_layers", "num_attention_heads", "num_channels",
              "image_size", "patch_size", "hidden_act", "layer_norm_eps")}  # fmt: skip
-    kept |= {"intermediate_size": int(seen.hidden_size * seen.mlp_ratio), "vision_use_head": False}
-    tower = tower_of({"model_type": "janus", "vision_config": kept}, "siglip_vision_model")
+    siglip_keys |= {
+        "intermediate_size": int(seen.hidden_size * seen.mlp_ratio),
+        "vision_use_head": False,
+    }
+    tower = tower_of({"model_type": "janus", "vision_config": siglip_keys}, "siglip_vision_model")
     layer = replace(
         tower.layer, names=replace(CLIP_NAMES, out="self_attn.projection_layer"),
         biases=(seen.attention_bias,) * 3,
@@ -208,10 +211,10 @@ def _janus(config: Mapping[str, Any]) -> tuple[Vision, TowerSpec]:
 
 def _high(config: Mapping[str, Any]) -> SamKeys:
     """SAM's encoder as high_res_vision_config says it; FormatError for values that do not fit."""
-    given = config.get("high_res_vision_config") or {}
-    if not isinstance(given, Mapping):
-        raise FormatError(f"config.json: high_res_vision_config is {brief(given)}, no object")
-    values = {**given, "model_type": SamKeys.model_type, "architectures": None}
+    high_config = config.get("high_res_vision_config") or {}
+    if not isinstance(high_config, Mapping):
+        raise FormatError(f"config.json: high_res_vision_config is {brief(high_config)}, no object")
+    values = {**high_config, "model_type": SamKeys.model_type, "architectures": None}
     high: SamKeys = read_config(SamKeys, values)
     choose("high_res_vision_config: hidden_act", high.hidden_act, tuple(ACTIVATIONS))
     layers = high.global_attn_indexes
@@ -257,13 +260,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         return base.aligner(states, more).flatten(0, 1)  # type: ignore[no-any-return]
 
     def processor(files: Mapping[str, bytes], _: Any) -> _Squares:
-        said, whole = stored_settings(files), whole_settings(files).values
+        said, all_settings = stored_settings(files), whole_settings(files).values
         steps = steps_of(said, Steps())
         least, pads = said.whole("min_size", 14), said.flag("do_pad", True)
         more = None
         if high is not None:
             more = _high_steps(said, steps), square(said, "high_res_size", high.image_size)
-        place = str(whole.get("image_token") or _PLACE)
+        place = str(all_settings.get("image_token") or _PLACE)
         text = f"<begin_of_image>{place * count}<end_of_image>" if draws else place * count
         begins = draws and whole_settings(files).flag("use_default_system_prompt", False)
         side = square(said, "size", tower.image[0])
@@ -301,8 +304,8 @@ class _HighTower(nn.Module):
     def both(self, pixels: Tensor, first: int) -> tuple[Tensor, Tensor]:
         """The map after the neck, and the state (n, rows, columns, width) after layer `first`."""
         encoder: Any = self.get_submodule("vision_encoder")
-        kept: dict[int, Tensor] = {first: pixels}
-        return encoder(pixels, kept), kept[first]
+        states: dict[int, Tensor] = {first: pixels}
+        return encoder(pixels, states), states[first]
 
 
 _DRAWS = ("model.vqmodel.", "model.generation_embeddings.", "model.generation_aligner.",

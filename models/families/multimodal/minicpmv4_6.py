@@ -94,14 +94,14 @@ class _Windows(nn.Module):
     def forward(self, x: Tensor, grid: Size) -> Tensor:
         width = x.shape[-1]
         x = shuffled(x.reshape(1, *grid, width), 2).reshape(-1, 4, width)
-        part: Any = self.get_submodule("self_attn")
+        attention: Any = self.get_submodule("self_attn")
         y = self.layer_norm1(x)
         q, k, v = (
             p(y).reshape(len(y), 4, self.heads, -1).transpose(1, 2)
-            for p in (part.q_proj, part.k_proj, part.v_proj)
+            for p in (attention.q_proj, attention.k_proj, attention.v_proj)
         )
         seen = scaled_dot_product_attention(q, k, v).transpose(1, 2).reshape(x.shape)
-        x = x + part.out_proj(seen)
+        x = x + attention.out_proj(seen)
         act = ACTIVATIONS["gelu_pytorch_tanh"]
         y = self.linear_2(act(self.linear_1(self.pre_norm(x.flatten(1)))))
         out: Tensor = (y + x.mean(1)).unsqueeze(0)
@@ -211,9 +211,9 @@ def _marks(files: Mapping[str, bytes]) -> dict[str, str]:
     said = parse_object(name, files[name]) if name in files else {}
     extra = said.get("extra_special_tokens")
     more = dict(extra) if isinstance(extra, Mapping) else {}
-    found = {key: said.get(key) or more.get(key) or usual for key, usual in _MARKS.items()}
+    marks = {key: said.get(key) or more.get(key) or usual for key, usual in _MARKS.items()}
     return {key: str(v.get("content")) if isinstance(v, Mapping) else str(v)
-            for key, v in found.items()}  # fmt: skip
+            for key, v in marks.items()}  # fmt: skip
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
@@ -226,10 +226,10 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
                          ("window_kernel_size", seen.window_kernel_size)):  # fmt: skip
         if not isinstance(kernel, list | tuple) or list(kernel) != [2, 2]:
             raise FormatError(f"config.json: {name} is {brief(kernel)}; supported: [2, 2]")
-    kept = {f.name: getattr(seen, f.name) for f in fields(Vision)}
-    del kept["window_kernel_size"]
-    kept |= {"model_type": "idefics3_vision"}
-    tower = tower_of({"model_type": c.model_type, "vision_config": kept}, "idefics3_vision")
+    vision_keys = {f.name: getattr(seen, f.name) for f in fields(Vision)}
+    del vision_keys["window_kernel_size"]
+    vision_keys |= {"model_type": "idefics3_vision"}
+    tower = tower_of({"model_type": c.model_type, "vision_config": vision_keys}, "idefics3_vision")
     last = c.insert_layer_id
     if type(last) is not int or not -1 <= last < tower.layers or c.merger_times < 1:
         raise FormatError(

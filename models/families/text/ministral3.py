@@ -38,7 +38,7 @@ class Config(llama.Config):
     model_type: str = "ministral3"
 
 
-def warmth(positions: dict[str, Any]) -> tuple[float, float, float]:
+def query_temperature(positions: dict[str, Any]) -> tuple[float, float, float]:
     """How queries grow: see `temperature` of attention; FormatError where it is not said."""
     names = "llama_4_scaling_beta", "original_max_position_embeddings"
     by: list[Any] = [positions.get(name) for name in names]
@@ -53,9 +53,9 @@ def warmth(positions: dict[str, Any]) -> tuple[float, float, float]:
 def describe(c: Config) -> DecoderSpec:
     """The description of the decoder that a configuration asks for."""
     c.rope_parameters = c.rope_scaling or c.rope_parameters or SCALING
-    warm = warmth(c.rope_parameters)
+    temperature = query_temperature(c.rope_parameters)
     return each_attention(
-        llama.describe(c), lambda _, a: replace(a, temperature=warm, window=c.sliding_window)
+        llama.describe(c), lambda _, a: replace(a, temperature=temperature, window=c.sliding_window)
     )
 
 

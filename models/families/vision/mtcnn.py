@@ -74,7 +74,7 @@ class MTCNN(ImageModel):
                 path = f"{'dense' if dense else 'conv'}{count + 1}_{i + 1}"
                 put(self, f"{name}.{path}", head)
 
-    def told(self, name: str, x: Tensor) -> Tensor:
+    def answers(self, name: str, x: Tensor) -> Tensor:
         """What a network says of pixels: how sure of a face, the moves of sides, and points."""
         net, pools = self.get_submodule(name), _CONVS[name][2]
         of, count = net.get_submodule, len(pools)
@@ -86,11 +86,11 @@ class MTCNN(ImageModel):
             count, kind = count + 1, "dense"
             x = of(f"dense{count}")(x.permute(0, 3, 2, 1).flatten(1))
             x = of(f"prelu{count}")(x)
-        made = [of(f"{kind}{count + 1}_{i + 1}")(x) for i in range(len(_HEADS[name]))]
-        return cat([made[0].softmax(1)[:, 1:], *made[1:]], 1)
+        outputs = [of(f"{kind}{count + 1}_{i + 1}")(x) for i in range(len(_HEADS[name]))]
+        return cat([outputs[0].softmax(1)[:, 1:], *outputs[1:]], 1)
 
     def forward(self, pixels: Tensor) -> Tensor:
-        return self.told(_NETS[0], self.checked(pixels))
+        return self.answers(_NETS[0], self.checked(pixels))
 
     def keypoints(self, image: Any, options: Mapping[str, Any]) -> Generator[Any, Any, Any]:
         """A row for each face of an image, the surest first."""
@@ -119,37 +119,37 @@ class MTCNN(ImageModel):
 
     def _found(self, pixels: Tensor, sure: list[float]) -> Generator[Any, Any, Any]:
         """Corners (n, 4), scores (n,) and points (n, 10) of the faces of an image's pixels."""
-        c, (tall, wide), found = self.config, pixels.shape[2:], []
+        c, (tall, wide), candidates = self.config, pixels.shape[2:], []
         scale = _CELL / c.min_face_size
         while min(tall, wide) * scale >= _CELL:
             small = interpolate(
                 pixels, size=(int(tall * scale + 1), int(wide * scale + 1)), mode="area"
             )
-            told = np.asarray((yield self.told("pnet", small)[0].float().readback()))
-            found.append(_cells(told, scale, sure[0]))
+            outputs = np.asarray((yield self.answers("pnet", small)[0].float().readback()))
+            candidates.append(_cells(outputs, scale, sure[0]))
             scale *= c.factor
-        rows = np.concatenate(found) if found else np.zeros((0, 9), np.float32)
+        rows = np.concatenate(candidates) if candidates else np.zeros((0, 9), np.float32)
         rows = rows[_kept(rows[:, :4], rows[:, 4], 0.7)]
         size = rows[:, 2:4] - rows[:, :2]
         boxes = _squared(rows[:, :4] + rows[:, 5:] * np.tile(size, 2))
-        boxes, told = yield from self._asked("rnet", pixels, boxes, 24, sure[1])
-        keep = _kept(boxes, told[:, 0], 0.7)
-        boxes = _squared(_moved(boxes[keep], told[keep, 1:5]))
-        boxes, told = yield from self._asked("onet", pixels, boxes, 48, sure[2])
+        boxes, outputs = yield from self._asked("rnet", pixels, boxes, 24, sure[1])
+        keep = _kept(boxes, outputs[:, 0], 0.7)
+        boxes = _squared(_moved(boxes[keep], outputs[keep, 1:5]))
+        boxes, outputs = yield from self._asked("onet", pixels, boxes, 48, sure[2])
         size = boxes[:, 2:] - boxes[:, :2] + 1
-        points = told[:, 5:] * np.repeat(size, 5, 1) + np.repeat(boxes[:, :2], 5, 1) - 1
-        boxes = _moved(boxes, told[:, 1:5])
-        keep = _apart(boxes, told[:, 0], 0.7)
-        return boxes[keep], told[keep, 0], points[keep]
+        points = outputs[:, 5:] * np.repeat(size, 5, 1) + np.repeat(boxes[:, :2], 5, 1) - 1
+        boxes = _moved(boxes, outputs[:, 1:5])
+        keep = _apart(boxes, outputs[:, 0], 0.7)
+        return boxes[keep], outputs[keep, 0], points[keep]
 
     def _asked(
         self, name: str, pixels: Tensor, boxes: Any, side: int, least: float
     ) -> Generator[Any, Any, Any]:
         """The boxes of which a network is sure, and what it says of them (n, 5 or 15)."""
         tall, wide = pixels.shape[2:]
-        whole = boxes.astype(np.int64)
-        x, y = (np.maximum(whole[:, i], 1) - 1 for i in (0, 1))
-        right, below = np.minimum(whole[:, 2], wide), np.minimum(whole[:, 3], tall)
+        corners = boxes.astype(np.int64)
+        x, y = (np.maximum(corners[:, i], 1) - 1 for i in (0, 1))
+        right, below = np.minimum(corners[:, 2], wide), np.minimum(corners[:, 3], tall)
         there = np.nonzero((right > x) & (below > y))[0]
         said: list[Any] = [np.zeros((0, 1 + sum(_HEADS[name][1:])), np.float32)]
         for start in range(0, len(there), _BATCH):
@@ -159,20 +159,20 @@ class MTCNN(ImageModel):
                 )
                 for i in there[start : start + _BATCH].tolist()
             ]
-            said.append(np.asarray((yield self.told(name, cat(crops, 0)).float().readback())))
-        told = np.concatenate(said)
-        keep = told[:, 0] > least
-        return boxes[there][keep], told[keep]
+            said.append(np.asarray((yield self.answers(name, cat(crops, 0)).float().readback())))
+        outputs = np.concatenate(said)
+        keep = outputs[:, 0] > least
+        return boxes[there][keep], outputs[keep]
 
 
-def _cells(told: Any, scale: float, least: float) -> Any:
+def _cells(outputs: Any, scale: float, least: float) -> Any:
     """Rows (n, 9) of a map's places that may be a face: corners, a score and the sides' moves."""
-    rows, columns = np.nonzero(told[0] >= least)
+    rows, columns = np.nonzero(outputs[0] >= least)
     start = np.stack([columns, rows], 1).astype(np.float32) * _STEP
     first, last = (np.floor((start + n) / np.float32(scale)) for n in (1, _CELL))
-    found = told[:, rows, columns].T
-    made = np.concatenate([first, last, found], 1).astype(np.float32)
-    return made[_kept(made[:, :4], made[:, 4], 0.5)]
+    values = outputs[:, rows, columns].T
+    rows_of_cells = np.concatenate([first, last, values], 1).astype(np.float32)
+    return rows_of_cells[_kept(rows_of_cells[:, :4], rows_of_cells[:, 4], 0.5)]
 
 
 def _kept(boxes: Any, scores: Any, overlap: float) -> Any:
@@ -195,16 +195,16 @@ def _moved(boxes: Any, moves: Any) -> Any:
 
 def _apart(boxes: Any, scores: Any, most: float) -> list[int]:
     """The places of boxes, the surest first, of whose smaller one no better box covers more."""
-    left, kept = np.argsort(-scores, kind="stable"), []
+    left, chosen = np.argsort(-scores, kind="stable"), []
     area = np.prod(boxes[:, 2:] - boxes[:, :2] + 1, 1)
     while len(left):
         best, left = left[0], left[1:]
-        kept.append(int(best))
+        chosen.append(int(best))
         start = np.maximum(boxes[best, :2], boxes[left, :2])
         end = np.minimum(boxes[best, 2:], boxes[left, 2:])
         both = np.prod(np.maximum(end - start + 1, 0), 1)
         left = left[both / np.minimum(area[best], area[left]) <= most]
-    return kept
+    return chosen
 
 
 @nn.layers_on("meta")
@@ -221,9 +221,9 @@ def open_parts(place: Path | str) -> tuple[dict[str, bytes], dict[str, Tensor]] 
     from rushlight.core.io import load_weights
 
     tensors = {
-        f"{name}.{own}": t
+        f"{name}.{inner}": t
         for name, path in paths.items()
-        for own, t in load_weights(path)[0].items()
+        for inner, t in load_weights(path)[0].items()
     }
     return {"config.json": json.dumps({"model_type": "mtcnn"}).encode()}, tensors
 

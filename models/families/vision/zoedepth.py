@@ -80,14 +80,14 @@ class Config:
 
 
 def _two(inputs: int, inner: int, outputs: int) -> nn.Module:
-    made = nn.Module()
-    made.conv1, made.conv2 = nn.Conv2d(inputs, inner, 1), nn.Conv2d(inner, outputs, 1)
-    return made
+    pair = nn.Module()
+    pair.conv1, pair.conv2 = nn.Conv2d(inputs, inner, 1), nn.Conv2d(inner, outputs, 1)
+    return pair
 
 
 def _fed(part: Any, x: Tensor) -> Tensor:
-    made: Tensor = part.conv2(part.conv1(x).relu())
-    return made
+    out: Tensor = part.conv2(part.conv1(x).relu())
+    return out
 
 
 def _softplus(x: Tensor) -> Tensor:
@@ -156,8 +156,8 @@ class ZoeDepth(ImageModel):
         for i in range(_LEVELS):
             put(self, f"{base}projectors.{i}", _two(wide, inner, embedded))
         last = c.num_relative_features + (not several) + embedded
-        for told in self.bins:
-            name, count = f".{told['name']}" if several else "", told["n_bins"]
+        for bins in self.bins:
+            name, count = f".{bins['name']}" if several else "", bins["n_bins"]
             seeds = f"{base}seed_bin_regressor{'s' * several}{name}"
             put(self, seeds, _two(neck, embedded // 2 if several else 256, count))
             for i, n in enumerate(c.num_attractors[:_LEVELS]):
@@ -171,12 +171,12 @@ class ZoeDepth(ImageModel):
                 put(self, f"{base}conditional_log_binomial{name}.mlp.{i}", nn.Conv2d(*sizes, 1))
         if several:
             width, fed, heads = (getattr(c, f"patch_transformer_{n}") or 0 for n in _TRANSFORMER)
-            at = f"{base}patch_transformer."
+            prefix = f"{base}patch_transformer."
             layers = [
                 _Domain(width, fed, heads) for _ in range(c.num_patch_transformer_layers or 0)
             ]
-            put(self, f"{at}transformer_encoder", nn.ModuleList(layers))
-            put(self, f"{at}embedding_convPxP", nn.Conv2d(neck, width, 1))
+            put(self, f"{prefix}transformer_encoder", nn.ModuleList(layers))
+            put(self, f"{prefix}embedding_convPxP", nn.Conv2d(neck, width, 1))
             put(self, f"{base}mlp_classifier.linear1", nn.Linear(_CLASSIFIED, _CLASSIFIED))
             put(self, f"{base}mlp_classifier.linear2", nn.Linear(_CLASSIFIED, 2))
 
@@ -205,12 +205,12 @@ class ZoeDepth(ImageModel):
         several = len(self.bins) > 1
         if not several:
             features = cat([features, of("conv3")(features).relu()], 1)
-        made = [self._meters(metric, told, seen, fused, features, several) for told in self.bins]
+        meters = [self._meters(metric, bins, seen, fused, features, several) for bins in self.bins]
         if not several:
-            return made[0]
+            return meters[0]
         logits = self._domain(metric, seen).sum(0)
-        first = (logits[0] >= logits[1]).to(made[0].dtype)
-        return made[0] * first + made[1] * (1 - first)
+        first = (logits[0] >= logits[1]).to(meters[0].dtype)
+        return meters[0] * first + meters[1] * (1 - first)
 
     def _domain(self, metric: Any, x: Tensor) -> Tensor:
         """Logits (batch, 2) of the bins that fit what is seen."""
@@ -227,27 +227,29 @@ class ZoeDepth(ImageModel):
         return logits
 
     def _meters(
-        self, metric: Any, told: Any, x: Tensor, fused: list[Tensor], last: Tensor, several: bool
+        self, metric: Any, bins: Any, x: Tensor, fused: list[Tensor], last: Tensor, several: bool
     ) -> Tensor:
         """Meters (batch, height, width): bins' centers, weighed by how likely each is."""
         of, c = metric.get_submodule, self.config
-        name = f".{told['name']}" if several else ""
+        name = f".{bins['name']}" if several else ""
         centers = _softplus(_fed(of(f"seed_bin_regressor{'s' * several}{name}"), x))
         before = _fed(metric.seed_projector, x)
         for i in range(_LEVELS):
-            own = _fed(of(f"projectors.{i}"), fused[i])
-            pulls = _softplus(_fed(of(f"attractors{name}.{i}"), own + _sized(before, own)))
+            projected = _fed(of(f"projectors.{i}"), fused[i])
+            pulls = _softplus(
+                _fed(of(f"attractors{name}.{i}"), projected + _sized(before, projected))
+            )
             centers = _sized(centers, pulls)
             apart = pulls.unsqueeze(2) - centers.unsqueeze(1)
             moved = apart / (1 + _PULL * apart * apart)
             moved = moved.mean(1) if c.attractor_kind == "mean" else moved.sum(1)
-            centers, before = centers + moved, own
+            centers, before = centers + moved, projected
         mlp = of(f"conditional_log_binomial{name}.mlp")
         y = mlp.get_submodule("0")(cat([last, _sized(before, last)], 1))
         y = _softplus(mlp.get_submodule("2")(ACTIVATIONS["gelu"](y))) + _SMALL
         share, heat = (y[:, i : i + 1] / (y[:, i : i + 1] + y[:, i + 1 : i + 2]) for i in (0, 2))
         heat = (c.max_temp - c.min_temp) * heat + c.min_temp
-        weights = (_likely(share, told["n_bins"]) / heat).softmax(1)
+        weights = (_likely(share, bins["n_bins"]) / heat).softmax(1)
         meters: Tensor = (weights * _sized(centers, last)).sum(1)
         return meters
 
@@ -257,9 +259,9 @@ def _likely(share: Tensor, count: int) -> Tensor:
     near = 1e-7
     k = arange(count, device=share.device).float().reshape(1, -1, 1, 1)
     n = count - 1
-    whole, part = n + near, k + near
-    rest = whole - part
-    ways = whole * math.log(whole) - part * part.log() - rest * (rest + near).log()
+    total, chosen = n + near, k + near
+    rest = total - chosen
+    ways = total * math.log(total) - chosen * chosen.log() - rest * (rest + near).log()
     some, others = share.clamp(min=_SMALL, max=1), (1 - share).clamp(min=_SMALL, max=1)
     return ways + k * some.log() + (n - k) * others.log()
 
@@ -274,12 +276,12 @@ def build(config: dict[str, Any], names: Collection[str]) -> ZoeDepth:
     choose("attractor_kind", c.attractor_kind, ("mean", "sum"))
     choose("bottleneck_features", c.bottleneck_features, (c.fusion_hidden_size,))
     at_least_one(c, "reassemble_factors")
-    told = c.backbone_config or {}
-    choose("backbone_config.model_type", told.get("model_type"), ("beit",))
-    choose("reshape_hidden_states", told.get("reshape_hidden_states", True), (False,))
-    own = [n.removeprefix("backbone.") for n in names if n.startswith("backbone.")]
-    seen = beit.build(told | {"architectures": ["BeitBackbone"]}, own)
-    wanted = stages_of(told, seen.spec.layers)
+    backbone = c.backbone_config or {}
+    choose("backbone_config.model_type", backbone.get("model_type"), ("beit",))
+    choose("reshape_hidden_states", backbone.get("reshape_hidden_states", True), (False,))
+    backbone_names = [n.removeprefix("backbone.") for n in names if n.startswith("backbone.")]
+    seen = beit.build(backbone | {"architectures": ["BeitBackbone"]}, backbone_names)
+    wanted = stages_of(backbone, seen.spec.layers)
     bins = c.bin_configurations or [{"n_bins": 64, "min_depth": 0.001, "max_depth": 10.0}]
     good = all(
         isinstance(b, dict) and type(b.get("n_bins")) is int and b["n_bins"] > 1 for b in bins

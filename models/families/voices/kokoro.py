@@ -127,17 +127,17 @@ def open_parts(place: Path | str) -> tuple[dict[str, bytes], dict[str, Tensor]] 
     folder = Path(place)
     if isinstance(place, str) or not (folder / "config.json").is_file():
         return None
-    told = parse_object("config.json", (folder / "config.json").read_bytes())
+    config = parse_object("config.json", (folder / "config.json").read_bytes())
     weights = sorted(folder.glob("*.pth"))
-    if "istftnet" not in told or "plbert" not in told or len(weights) != 1:
+    if "istftnet" not in config or "plbert" not in config or len(weights) != 1:
         return None
     tensors: dict[str, Tensor] = {}
-    for part, inner in load(weights[0]).items():
+    for module, inner in load(weights[0]).items():
         for name, t in inner.items() if isinstance(inner, dict) else ():
-            tensors[f"{part}.{name.removeprefix('module.')}"] = t
+            tensors[f"{module}.{name.removeprefix('module.')}"] = t
     for voice in sorted((folder / "voices").glob("*.pt")):
         tensors[f"voices.{voice.stem}"] = from_numpy(numbers_of(voice, "voices"))
-    files = {"config.json": json.dumps({"model_type": "kokoro", **told}).encode()}
+    files = {"config.json": json.dumps({"model_type": "kokoro", **config}).encode()}
     if (folder / "lexicon.txt").is_file():
         files["lexicon.txt"] = (folder / "lexicon.txt").read_bytes()
     return files, tensors

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from rushlight.core.basis.errors import FormatError
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.audio.inputs import finite, samples_of
 from rushlight.models.generation.cache import Cache
 from rushlight.models.generation.pictures import Picture, Pictured, PicturePrompt
 from rushlight.models.layers.decoder import DecoderSpec
 from rushlight.models.layers.seeing.built import renaming, seeing_decoder
+from rushlight.models.layers.seeing.contents import SOUNDS
 from rushlight.models.layers.seeing.decoder import PictureDecoder, as_list
 from rushlight.models.layers.seeing.sight import Sight
 from rushlight.models.layers.speech.samples import RATE
 
 Messages = list[Mapping[str, Any]]
-# The keys of a message's part that hold a sound, as transformers and others spell them.
-_HOLDS = ("audio", "url", "path", "base64", "audio_url", "input_audio")
 
 # Names of tensors as the hub has them, and as transformers 5 saves them.
 HEARING_NAMES = renaming(
@@ -148,7 +144,7 @@ class HearingDecoder(PictureDecoder):
         takes, or samples}; `path`, `base64` and `url` (data:...) in place of `audio`, and parts
         "input_audio" and "audio_url", are taken too. With sounds the result is a `PicturePrompt`.
         """
-        sounds, plain = sounds_of(messages)
+        sounds, plain = SOUNDS.taken_out(messages)
         laid = self.sight.laid if self.template is None else None
         if laid is not None and not options.get("chat_template"):
             return self._prompt(laid(plain, self.sight.marker), self._seen(sounds), special=False)
@@ -199,9 +195,9 @@ class HearingDecoder(PictureDecoder):
         if self.template is not None and not self.sight.raw:
             ids = self.chat_ids(messages)
         else:
-            parts = [part for message in messages for part in message["content"]]
+            parts = [content_part for message in messages for content_part in message["content"]]
             marker = self.sight.inline or self.sight.marker
-            text = "".join(part.get("text", marker) for part in parts)
+            text = "".join(content_part.get("text", marker) for content_part in parts)
             ids = self.sound_prompt(text, samples)
         assert isinstance(ids, PicturePrompt)
         opened = self.encode_text(self.sight.opened(language), add_special_tokens=False)
@@ -222,53 +218,3 @@ def hearing_decoder(
     it hears by, given the description of its language model.
     """
     return seeing_decoder(config, names, known, hearing, change, text=text, kind=HearingDecoder)
-
-
-def sounds_of(messages: Sequence[Mapping[str, Any]]) -> tuple[list[Any], Messages]:
-    """The sounds of messages in their order, and the messages with {"type": "audio"} for each.
-
-    FormatError for a part of type audio that holds no sound, ValueError for an address.
-    """
-    sounds: list[Any] = []
-    plain: Messages = []
-    for message in messages:
-        content = message.get("content") if isinstance(message, Mapping) else None
-        if not isinstance(content, list | tuple):
-            plain.append(message)
-            continue
-        parts: list[Any] = []
-        for part in content:
-            kind = part.get("type") if isinstance(part, Mapping) else None
-            if kind not in ("audio", "audio_url", "input_audio"):
-                parts.append(part)
-                continue
-            held = next((part[name] for name in _HOLDS if part.get(name) is not None), None)
-            encoded = "base64" in part
-            if isinstance(held, Mapping) and ("url" in held or "data" in held):
-                encoded = "data" in held
-                held = held["data"] if encoded else held["url"]
-            if held is None:
-                raise FormatError(
-                    'a message has a part {"type": "audio"} without a sound; give it as "audio", '
-                    '"path", "url" or "base64"'
-                )
-            sounds.append(_opened(held, encoded))
-            parts.append({"type": "audio"})
-        plain.append({**message, "content": parts})
-    return sounds, plain
-
-
-def _opened(held: Any, encoded: bool) -> Any:
-    """What `samples_of` takes of a sound in a message: data addresses are decoded."""
-    if isinstance(held, str) and held.startswith(("http://", "https://")):
-        raise ValueError(
-            f"a message has a sound at {held:.80}; addresses are not fetched: give its bytes, a "
-            "path or data:audio/...;base64,..."
-        )
-    if isinstance(held, str) and (encoded or held.startswith("data:")):
-        text = held.partition(",")[2] if held.startswith("data:") else held
-        try:
-            return base64.b64decode(text, validate=True)
-        except binascii.Error as error:
-            raise FormatError(f"a sound in base64 is damaged: {error}") from None
-    return held

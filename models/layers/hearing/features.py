@@ -53,9 +53,11 @@ def settings_of(files: Mapping[str, bytes], fixed: Mapping[str, Any]) -> dict[st
         inner = small_json(files, "preprocessor_config.json")
     settings = {**outer, **inner}
     for key, value in {"sampling_rate": RATE, "hop_length": HOP, **fixed}.items():
-        told = settings.get(key, value)
-        if told != value or isinstance(told, bool):
-            raise FormatError(f"the processor's {key} {brief(told)} is not supported: {value} is")
+        setting = settings.get(key, value)
+        if setting != value or isinstance(setting, bool):
+            raise FormatError(
+                f"the processor's {key} {brief(setting)} is not supported: {value} is"
+            )
     return settings
 
 
@@ -105,7 +107,7 @@ class WindowProcessor:
             features, frames = np.ascontiguousarray(mels.transpose(1, 0, 2)), [per] * windows
         else:
             parts = filled.reshape(windows, size)
-            features = np.stack([whisper_mels(part, self.bins) for part in parts])
+            features = np.stack([whisper_mels(window, self.bins) for window in parts])
             real = [min(size, len(samples) - i * size) for i in range(windows)]
             frames = [-(-n // HOP) for n in real]
         inputs: dict[str, npt.NDArray[Any]] = {

@@ -52,8 +52,8 @@ class _Attention(nn.Module):
             y.reshape(batch * blocks, self.block, self.heads, self.size).transpose(1, 2)
             for y in (self.to_q(x), *self.to_kv(x).chunk(2, -1))
         )
-        at = np.arange(self.block)
-        far = at[:, None] - at[None] + self.most
+        frames = np.arange(self.block)
+        far = frames[:, None] - frames[None] + self.most
         table = self.rel_pos_emb(tensor(far.astype(np.int64), device=x.device))
         # (blocks, heads, frames, 1, size) x (frames, size, frames) -> a score for each pair.
         bias = (q.unsqueeze(3) @ table.transpose(1, 2)).squeeze(3) * self.size**-0.5

@@ -105,8 +105,8 @@ class MelTower(nn.Module):
         if self.places:
             x = x + self.embed_positions.weight.to(x.dtype)
         elif self.rotary is not None:
-            at = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
-            [turn] = self.rotary.angles(at).values()
+            positions = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
+            [turn] = self.rotary.angles(positions).values()
         mask = None
         if frames is not None:
             counts = [[(n - 1) // 2 + 1] for n in frames]
@@ -174,10 +174,10 @@ class ChunkTower(nn.Module):
         step = x.shape[1]
         x = x.reshape(1, chunks * step, -1)[:, : self.rows(frames)]
         parts = []
-        for part in x.split(step * self.window, 1):
+        for states in x.split(step * self.window, 1):
             for layer in self.layers:
-                part = layer(part, StackContext({}), None)
-            parts.append(part[0])
+                states = layer(states, StackContext({}), None)
+            parts.append(states[0])
         out: Tensor = self.ln_post(cat(parts))
         return out
 
@@ -234,12 +234,12 @@ class OlderAudioConfig:
 
 def part_of(config: Mapping[str, Any], name: str, kind: str) -> dict[str, Any]:
     """The object `name` of config.json with the model_type `kind`; FormatError for another one."""
-    told = config.get(name)
-    told = {} if told is None else told
-    if not isinstance(told, Mapping):
-        raise FormatError(f"config.json: {name} is {brief(told)}; it must be an object")
-    choose(f"{name}: model_type", told.get("model_type", kind), (kind,))
-    return {**told, "model_type": kind, "architectures": None}
+    audio_config = config.get(name)
+    audio_config = {} if audio_config is None else audio_config
+    if not isinstance(audio_config, Mapping):
+        raise FormatError(f"config.json: {name} is {brief(audio_config)}; it must be an object")
+    choose(f"{name}: model_type", audio_config.get("model_type", kind), (kind,))
+    return {**audio_config, "model_type": kind, "architectures": None}
 
 
 def whisper_tower(config: Mapping[str, Any], kind: str, pooled: bool) -> tuple[Any, MelTower]:
@@ -247,12 +247,12 @@ def whisper_tower(config: Mapping[str, Any], kind: str, pooled: bool) -> tuple[A
 
     `config` is config.json; pooled: two states are one. FormatError as of `read_config`.
     """
-    told = part_of(config, "audio_config", kind)
+    audio_config = part_of(config, "audio_config", kind)
     if kind == "qwen2_audio_encoder":
-        c: Any = read_config(OlderAudioConfig, told)
+        c: Any = read_config(OlderAudioConfig, audio_config)
         sizes = (c.d_model, c.encoder_layers, c.encoder_attention_heads, c.encoder_ffn_dim)
     else:
-        c = read_config(AudioConfig, told)
+        c = read_config(AudioConfig, audio_config)
         sizes = (
             c.hidden_size, c.num_hidden_layers, c.num_attention_heads, c.intermediate_size,
         )  # fmt: skip

@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from rushlight.core import nn, ops
 from rushlight.core.basis.dtype import DType
-from rushlight.core.basis.errors import FormatError
 from rushlight.core.functional.joining import stack
 from rushlight.core.ops.join import cat
 from rushlight.core.tensor import autograd
@@ -31,11 +30,10 @@ from rushlight.models.generation.places import places_in
 from rushlight.models.image.files import load
 from rushlight.models.layers.decoder import Decoder, DecoderSpec
 from rushlight.models.layers.naming import put
+from rushlight.models.layers.seeing.contents import PICTURES
 from rushlight.models.layers.seeing.sight import PictureProcessor, Sight, grids_of
 from rushlight.models.layers.vision.transformer import put_parameter
 
-# The keys of a message's part that hold a picture, as transformers and others spell them.
-_HOLDS = ("image", "url", "path", "base64", "image_url")
 Grid = tuple[int, int, int]
 # A block of so many tokens that comes so many times in turn ends an answer: models that read pages
 # fall into such loops.
@@ -55,19 +53,21 @@ class PictureDecoder(Decoder):
     def __init__(self, config: Any, spec: DecoderSpec, sight: Sight) -> None:
         super().__init__(config, spec)
         self.sight = sight
-        for path, part in sight.parts.items():
-            if isinstance(part, nn.Module):
-                put(self, path, part)
+        for path, module in sight.parts.items():
+            if isinstance(module, nn.Module):
+                put(self, path, module)
             else:
-                put_parameter(self, path, *part)
+                put_parameter(self, path, *module)
         # By their keys, those of prompts that are still held.
         self._pictures: WeakValueDictionary[int, Picture] = WeakValueDictionary()
 
     def configure(self, files: Mapping[str, bytes]) -> None:
         """Read what the decoder does, and what the checkpoint asks of pictures."""
         super().configure(files)
-        told = any(name in files for name in ("preprocessor_config.json", "processor_config.json"))
-        if told and self.sight.parts:
+        has_processor = any(
+            name in files for name in ("preprocessor_config.json", "processor_config.json")
+        )
+        if has_processor and self.sight.parts:
             self.processor = self.sight.processor(files, self.config)
 
     def new_cache(self, batch: int = 1, dtype: DType | str = "float32") -> Cache:
@@ -230,8 +230,8 @@ class PictureDecoder(Decoder):
             )
         texts = [picture.text.replace(NUMBER, str(i)) for i, picture in enumerate(pictures)]
         after = zip(texts, pieces[1:], strict=True)
-        whole = pieces[0] + "".join(text + piece for text, piece in after)
-        ids = self.encode_text(whole, add_special_tokens=special)
+        full_text = pieces[0] + "".join(text + piece for text, piece in after)
+        ids = self.encode_text(full_text, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)
 
@@ -248,7 +248,7 @@ class PictureDecoder(Decoder):
         are taken too. With pictures the result is a `PicturePrompt`.
         """
         limits = self._limits(options)
-        images, plain = pictures_of(messages)
+        images, plain = PICTURES.taken_out(messages)
         if not images:
             return super().chat_ids(messages, **options)
         pictures = self._seen(images, *limits)
@@ -349,33 +349,33 @@ class PictureDecoder(Decoder):
         `left`, `done`, `count`, `width` and `places` are as there. Raises ValueError for a picture
         that is no longer held.
         """
-        found = [[row_of(t) for t in row[:count]] for row in left]
-        any_seen = any(spot is not None for row in found for spot in row)
+        rows = [[row_of(t) for t in row[:count]] for row in left]
+        any_seen = any(spot is not None for row in rows for spot in row)
         prefix = self.sight.together == "prompt"
         if not any_seen and not prefix and all(row is None for row in places):
             return None
         out: dict[str, Tensor] = {}
         seen = np.zeros((len(left), width), np.bool_)
         if any_seen:
-            keys = list(dict.fromkeys(spot[0] for row in found for spot in row if spot))
+            keys = list(dict.fromkeys(spot[0] for row in rows for spot in row if spot))
             features = [self._features(key) for key in keys]
             first = dict(zip(keys, np.cumsum([0, *(len(f) for f in features)]), strict=False))
             index = np.zeros((len(left), width), np.int64)
-            for i, row in enumerate(found):
+            for i, row in enumerate(rows):
                 for j, spot in enumerate(row):
                     if spot is not None:
                         index[i, j], seen[i, j] = first[spot[0]] + spot[1], True
             table = features[0] if len(features) == 1 else cat(features)
             out = self._placed_rows(table, index, seen)
         if any_seen or prefix:
-            out |= self._groups(seen, [len(row) for row in found])
+            out |= self._groups(seen, [len(row) for row in rows])
         if any(row is not None for row in places):
             positions = np.zeros((3, len(left), width), np.int64)
-            for i, (begin, whole) in enumerate(zip(done, places, strict=True)):
-                if whole is None:
+            for i, (begin, positions_of_row) in enumerate(zip(done, places, strict=True)):
+                if positions_of_row is None:
                     continue
-                part = whole[:, begin : begin + count]
-                positions[:, i, : part.shape[1]] = part
+                next_positions = positions_of_row[:, begin : begin + count]
+                positions[:, i, : next_positions.shape[1]] = next_positions
             out["positions"] = from_numpy(positions).to(self.device)
         return out
 
@@ -397,13 +397,15 @@ class PictureDecoder(Decoder):
         rows = [[row_of(t) for t in prompt] for prompt in prompts] if self.sight.sections else []
         if not any(spot is not None for row in rows for spot in row):
             return super().places(prompts)
-        made = [
+        positions_and_ends = [
             _positions(
                 (None if key is None else self._grid(key), count) for key, count in _runs(row)
             )
             for row in rows
         ]
-        return [positions for positions, _ in made], [end - p.shape[1] for p, end in made]
+        return [positions for positions, _ in positions_and_ends], [
+            end - p.shape[1] for p, end in positions_and_ends
+        ]
 
     def _grid(self, key: int) -> Grid:
         picture = self._pictures.get(key)
@@ -475,40 +477,6 @@ def as_list(images: Any) -> list[Any]:
     return list(images) if isinstance(images, list | tuple) else [images]
 
 
-def pictures_of(
-    messages: Sequence[Mapping[str, Any]],
-) -> tuple[list[Any], list[Mapping[str, Any]]]:
-    """The pictures of messages in their order, and the messages with {"type": "image"} for each.
-
-    FormatError for a part of type image that holds no picture, ValueError for an address.
-    """
-    images: list[Any] = []
-    plain: list[Mapping[str, Any]] = []
-    for message in messages:
-        content = message.get("content") if isinstance(message, Mapping) else None
-        if not isinstance(content, list | tuple):
-            plain.append(message)
-            continue
-        parts: list[Any] = []
-        for part in content:
-            kind = part.get("type") if isinstance(part, Mapping) else None
-            if kind not in ("image", "image_url"):
-                parts.append(part)
-                continue
-            held = next((part[name] for name in _HOLDS if part.get(name) is not None), None)
-            if isinstance(held, Mapping) and "url" in held:
-                held = held["url"]
-            if held is None:
-                raise FormatError(
-                    'a message has a part {"type": "image"} without a picture; give it as "image", '
-                    '"path", "url" or "base64"'
-                )
-            images.append(_opened(held, "base64" in part))
-            parts.append({"type": "image"})
-        plain.append({**message, "content": parts})
-    return images, plain
-
-
 def _as_text(message: Mapping[str, Any], inline: str) -> Mapping[str, Any]:
     """A message whose content is one text, with `inline` for each picture, before the words."""
     content = message.get("content")
@@ -517,22 +485,3 @@ def _as_text(message: Mapping[str, Any], inline: str) -> Mapping[str, Any]:
     places = inline * sum(part == {"type": "image"} for part in content)
     words = [part.get("text", "") for part in content if isinstance(part, Mapping)]
     return {**message, "content": places + "".join(map(str, words))}
-
-
-def _opened(held: Any, encoded: bool) -> Any:
-    """What `rl.image.load` takes of a picture in a message: data addresses are decoded."""
-    import base64
-    import binascii
-
-    if isinstance(held, str) and held.startswith(("http://", "https://")):
-        raise ValueError(
-            f"a message has a picture at {held:.80}; addresses are not fetched: give its bytes, a "
-            "path or data:image/...;base64,..."
-        )
-    if isinstance(held, str) and (encoded or held.startswith("data:")):
-        text = held.partition(",")[2] if held.startswith("data:") else held
-        try:
-            return base64.b64decode(text, validate=True)
-        except binascii.Error as error:
-            raise FormatError(f"a picture in base64 is damaged: {error}") from None
-    return held

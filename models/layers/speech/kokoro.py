@@ -34,9 +34,9 @@ class _Styled(nn.Module):
 
     def scale(self, style: Tensor) -> tuple[Tensor, Tensor]:
         """(batch, channels) of a style (batch, size): the factor and the shift."""
-        told = self.fc(style)
-        half = told.shape[1] // 2
-        return told[:, :half] + 1, told[:, half:]
+        scale_and_shift = self.fc(style)
+        half = scale_and_shift.shape[1] // 2
+        return scale_and_shift[:, :half] + 1, scale_and_shift[:, half:]
 
 
 class AdaIN(_Styled):
@@ -191,11 +191,11 @@ class _Predictor(nn.Module):
 
     def read(self, x: Tensor, style: Tensor) -> tuple[Tensor, Tensor]:
         """States (batch, n, width + size) of x (batch, n, width), and frames (batch, n) of each."""
-        told = style.unsqueeze(1).expand(x.shape[0], x.shape[1], style.shape[1])
-        x = cat([x, told], 2)
+        styles = style.unsqueeze(1).expand(x.shape[0], x.shape[1], style.shape[1])
+        x = cat([x, styles], 2)
         steps = self.text_encoder.lstms
         for i in range(0, len(steps), 2):
-            x = cat([steps[i + 1](steps[i](x)[0], style), told], 2)
+            x = cat([steps[i + 1](steps[i](x)[0], style), styles], 2)
         states = self.lstm(x)[0]
         return x, self.duration_proj.linear_layer(states).sigmoid().sum(-1)
 
@@ -219,7 +219,7 @@ class _Generator(nn.Module):
         self.m_source: Any = nn.Module()
         self.m_source.l_linear = nn.Linear(HARMONICS, 1)
         bins, width, count = spec.gen_istft_n_fft + 2, spec.upsample_initial_channel, 0
-        ups, blocks, convs, told = [], [], [], []
+        ups, blocks, convs, noise_blocks = [], [], [], []
         rows = list(zip(spec.resblock_kernel_sizes, spec.resblock_dilation_sizes, strict=True))
         rates = spec.upsample_rates
         for i, (rate, taps) in enumerate(zip(rates, spec.upsample_kernel_sizes, strict=True)):
@@ -233,10 +233,10 @@ class _Generator(nn.Module):
                 if last
                 else nn.Conv1d(bins, half, 2 * step, stride=step, padding=(step + 1) // 2)
             )
-            told.append(_SnakeBlock(half, 11 if last else 7, [1, 3, 5], style, affine))
+            noise_blocks.append(_SnakeBlock(half, 11 if last else 7, [1, 3, 5], style, affine))
             width, count = half, count + 1
         self.ups, self.resblocks = nn.ModuleList(ups), nn.ModuleList(blocks)
-        self.noise_convs, self.noise_res = nn.ModuleList(convs), nn.ModuleList(told)
+        self.noise_convs, self.noise_res = nn.ModuleList(convs), nn.ModuleList(noise_blocks)
         self.conv_post = nn.Conv1d(width, bins, 7, padding=3)
 
     def forward(self, x: Tensor, style: Tensor, har: Tensor) -> Tensor:
@@ -244,11 +244,11 @@ class _Generator(nn.Module):
         kinds = len(self.spec.resblock_kernel_sizes)
         last = len(self.ups) - 1
         for i, up in enumerate(self.ups):
-            told = self.noise_res[i](self.noise_convs[i](har), style)
+            noise = self.noise_res[i](self.noise_convs[i](har), style)
             x = up(leaky_relu(x, 0.1))
             if i == last:  # a frame more at the start, the mirror of the second
                 x = cat([x[:, :, 1:2], x], 2)
-            x = x + told
+            x = x + noise
             total = self.resblocks[i * kinds](x, style)
             for j in range(1, kinds):
                 total = total + self.resblocks[i * kinds + j](x, style)
@@ -321,7 +321,7 @@ class KokoroModel(Voice):
         """The names of voices that the options ask for; [] where they give numbers."""
         value, number = options.get("speaker_embeddings"), options.get("speaker")
         names = self.voice_names
-        if isinstance(value, str) and all(part in names for part in value.split(",")):
+        if isinstance(value, str) and all(name in names for name in value.split(",")):
             return value.split(",")
         if value is not None:
             return []
@@ -458,8 +458,8 @@ class KokoroModel(Voice):
         frames = self.frames(np.asarray((yield durations.float().readback()))[0], options["speed"])
         curves = self.curves(states, frames, style)
         linear = self.decoder.generator.m_source.l_linear
-        told = cat([t.reshape(-1) for t in (linear.weight, linear.bias, curves[0])], 0)
-        values = np.asarray((yield told.float().readback()))
+        source_inputs = cat([t.reshape(-1) for t in (linear.weight, linear.bias, curves[0])], 0)
+        values = np.asarray((yield source_inputs.float().readback()))
         weight, bias, pitch = np.split(values, (HARMONICS, HARMONICS + 1))
         scale = 1.0 if options.get("noise_scale") is None else options["noise_scale"]
         shape = (int(frames.sum()) * self.step, HARMONICS)

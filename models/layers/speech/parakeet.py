@@ -104,8 +104,8 @@ class Subsampling(nn.Module):
                 continue
             if layer.stride != (1, 1):
                 count = (count + 2 * (taps // 2) - taps) // stride + 1
-            at = ops.arange(x.shape[2], device=x.device).unsqueeze(0)
-            x = ops.where((at < count)[:, None, :, None], x, 0.0)
+            places = ops.arange(x.shape[2], device=x.device).unsqueeze(0)
+            x = ops.where((places < count)[:, None, :, None], x, 0.0)
         x = x.transpose(1, 2)
         out: Tensor = self.linear(x.reshape(x.shape[0], x.shape[1], -1))
         return out
@@ -213,8 +213,8 @@ class ParakeetModel(WaveModel):
 
     @property
     def _blank(self) -> int | None:
-        told: int | None = self.config.pad_token_id
-        return told
+        blank: int | None = self.config.pad_token_id
+        return blank
 
     @property
     def step(self) -> int:
@@ -269,8 +269,8 @@ class ParakeetModel(WaveModel):
         x = subsampling(features.to(float32), count) * self.scaled
         seen = None
         if count is not None:
-            at = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
-            seen = at < subsampling.counted(count)
+            places = ops.arange(x.shape[1], device=x.device).unsqueeze(0)
+            seen = places < subsampling.counted(count)
         angles = tensor(distance_angles(x.shape[1], x.shape[2]), device=x.device)
         for layer in self.get_submodule("encoder.layers"):  # type: ignore[attr-defined]
             x = layer(x, seen, angles)

@@ -115,16 +115,17 @@ def open_parts(place: Path | str) -> tuple[dict[str, bytes], dict[str, Tensor]] 
     path = None if isinstance(place, str) else voice_at(place)
     if path is None:
         return None
-    told = parse_json(Path(f"{path}.json").read_bytes(), f"{path.name}.json", depth=8)
-    config, arrays = read_voice(path.read_bytes(), told, path.name)
+    voice_json = parse_json(Path(f"{path}.json").read_bytes(), f"{path.name}.json", depth=8)
+    config, arrays = read_voice(path.read_bytes(), voice_json, path.name)
     tensors = {name: from_numpy(array) for name, array in arrays.items()}
     return {"config.json": json.dumps(config).encode()}, tensors
 
 
-def read_voice(data: bytes, told: Any, what: str) -> tuple[dict[str, Any], dict[str, Array]]:
-    """config.json and the tensors of the bytes of a voice's ONNX file, `told` its JSON.
+def read_voice(data: bytes, voice_json: Any, what: str) -> tuple[dict[str, Any], dict[str, Array]]:
+    """config.json and the tensors of the bytes of a voice's ONNX file.
 
-    FormatError, which names `what`, for other bytes or another JSON.
+    voice_json: what the JSON beside it says. FormatError, which names `what`, for other bytes or
+    another JSON.
     """
     from rushlight.core.io.protobuf import read
     from rushlight.core.io.weights.source import BytesSource
@@ -158,7 +159,7 @@ def read_voice(data: bytes, told: Any, what: str) -> tuple[dict[str, Any], dict[
             tensors[f"{base}0"], array = length.astype(np.float32), array
             ours = f"{base}1"
         tensors[ours] = array
-    return _config(nodes, named, tensors, told, what), tensors
+    return _config(nodes, named, tensors, voice_json, what), tensors
 
 
 def _named(
@@ -215,12 +216,12 @@ def _config(
     nodes: list[Node],
     named: Mapping[str, Array],
     tensors: Mapping[str, Array],
-    told: Any,
+    voice_json: Any,
     what: str,
 ) -> dict[str, Any]:
     """config.json by the shapes of weights, attributes of nodes, and the JSON beside the file."""
-    audio = told.get("audio") if isinstance(told, dict) else None
-    ids = told.get("phoneme_id_map") if isinstance(told, dict) else None
+    audio = voice_json.get("audio") if isinstance(voice_json, dict) else None
+    ids = voice_json.get("phoneme_id_map") if isinstance(voice_json, dict) else None
     if not isinstance(audio, dict) or not isinstance(ids, dict):
         raise FormatError(f"{what}.json has no audio and phoneme_id_map, as Piper's voices have")
     try:
@@ -241,8 +242,8 @@ def _config(
         return max(numbers, default=-1) + 1
 
     def attribute(name: str, what_of: str) -> int:
-        found = attributes.get(name, {}).get(what_of)
-        return int(found.value[0]) if found is not None else 1
+        value = attributes.get(name, {}).get(what_of)
+        return int(value.value[0]) if value is not None else 1
 
     ups = count(r"dec\.ups\.(\d+)\.")
     kinds = count(r"dec\.resblocks\.(\d+)\.") // max(ups, 1)
@@ -257,7 +258,7 @@ def _config(
         for block in blocks
     ]
     speakers = by_weight.get("emb_g.weight", (1, 0))
-    inference = told.get("inference", {})
+    inference = voice_json.get("inference", {})
     length = float(inference.get("length_scale", 1) or 1)
     return {
         "model_type": "vits",
@@ -291,11 +292,11 @@ def _config(
         "noise_scale_duration": float(inference.get("noise_w", 0.8)),
         "sampling_rate": audio.get("sample_rate", 22050),
         "voice": {
-            "phoneme_type": told.get("phoneme_type", "espeak"),
-            "espeak": told.get("espeak", {}).get("voice", "en-us"),
-            "language": told.get("language", {}).get("code", ""),
+            "phoneme_type": voice_json.get("phoneme_type", "espeak"),
+            "espeak": voice_json.get("espeak", {}).get("voice", "en-us"),
+            "language": voice_json.get("language", {}).get("code", ""),
             "phoneme_id_map": ids,
-            "speaker_id_map": told.get("speaker_id_map", {}),
+            "speaker_id_map": voice_json.get("speaker_id_map", {}),
         },
     }
 

@@ -22,7 +22,7 @@ from rushlight.models.layers.speech.hifigan import MelVocoder, VocoderSpec
 from rushlight.models.layers.speech.voice import Voice, VoiceText
 
 Array = npt.NDArray[Any]
-Held = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
+Past = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
 _HIDDEN = -1e9  # the score of a token that is padding
 _ENOUGH = 0.5  # of the chance that a step is the last
 _MOST = 20  # frames of a token, at most
@@ -123,15 +123,15 @@ class _DecoderLayer(nn.Module):
         self.feed_forward = _FeedForward(c, c.decoder_ffn_dim)
 
     def forward(
-        self, x: Tensor, held: Held, place: str, masks: tuple[Tensor | None, Tensor | None]
+        self, x: Tensor, past: Past, place: str, masks: tuple[Tensor | None, Tensor | None]
     ) -> tuple[Tensor, Tensor]:
         """The states, and how the text is attended to; masks: of the frames and of the text."""
         keys, values = self.self_attn.remember(x)
-        if place in held:
-            keys, values = cat([held[place][0], keys], 2), cat([held[place][1], values], 2)
-        held[place] = keys, values
+        if place in past:
+            keys, values = cat([past[place][0], keys], 2), cat([past[place][1], values], 2)
+        past[place] = keys, values
         x = self.self_attn_layer_norm(x + self.self_attn(x, (keys, values), masks[0])[0])
-        y, shares = self.encoder_attn(x, held[f"text:{place}"], masks[1])
+        y, shares = self.encoder_attn(x, past[f"text:{place}"], masks[1])
         x = self.encoder_attn_layer_norm(x + y)
         return self.final_layer_norm(x + self.feed_forward(x)), shares
 
@@ -151,20 +151,20 @@ class _FramePrenet(nn.Module):
         )
 
     def forward(
-        self, frames: Tensor, speaker: Tensor, kept: Sequence[Tensor], start: int = 0
+        self, frames: Tensor, speaker: Tensor, dropout_masks: Sequence[Tensor], start: int = 0
     ) -> Tensor:
         """frames (batch, n, bins), speaker (batch, size) -> (batch, n, width).
 
-        kept: for each layer what its values (n, units) are multiplied by.
+        dropout_masks: for each layer what its values (n, units) are multiplied by.
         """
         x = frames
-        for layer, keep in zip(self.layers, kept, strict=True):
+        for layer, keep in zip(self.layers, dropout_masks, strict=True):
             x = layer(x).relu() * keep
         x = self.encode_positions(self.final_layer(x), start)
         size = (speaker * speaker).sum(-1, keepdim=True).sqrt()
         speaker = (speaker / size.clamp(min=1e-12)).unsqueeze(1)
-        told = speaker.expand(x.shape[0], x.shape[1], speaker.shape[2])
-        out: Tensor = self.speaker_embeds_layer(cat([x, told], 2)).relu()
+        vectors = speaker.expand(x.shape[0], x.shape[1], speaker.shape[2])
+        out: Tensor = self.speaker_embeds_layer(cat([x, vectors], 2)).relu()
         return out
 
 
@@ -243,24 +243,25 @@ class SpeechT5Model(Voice):
             x = layer(x, _scores(attention_mask, x), near)
         return x  # type: ignore[no-any-return]
 
-    def remembered(self, states: Tensor) -> Held:
+    def remembered(self, states: Tensor) -> Past:
         """What `decode` holds before the first frame: the text's keys and values in each layer."""
         layers: Any = self.speecht5.decoder.wrapped_decoder.layers
-        return {f"text:{i}": at.encoder_attn.remember(states) for i, at in enumerate(layers)}
+        return {f"text:{i}": layer.encoder_attn.remember(states) for i, layer in enumerate(layers)}
 
     def decode(
         self,
         frames: Tensor,
         speaker: Tensor,
-        kept: Sequence[Tensor],
-        held: Held,
+        dropout_masks: Sequence[Tensor],
+        past: Past,
         attention_mask: Tensor | None = None,
     ) -> tuple[Tensor, Tensor]:
         """The states (batch, n, width) after further frames (batch, n, bins), and how the text is
         attended to (batch, n, tokens), by the heads that training keeps in order.
 
-        speaker: (batch, size). kept: see `dropped`. held: what `remembered` made, to which these
-        frames are added. attention_mask: of the text. ValueError for frames of another shape.
+        speaker: (batch, size). dropout_masks: of `dropped`. past: what `remembered` made, to
+        which these frames are added. attention_mask: of the text. ValueError for frames of another
+        shape.
         """
         bins = self.config.num_mel_bins
         if frames.ndim != 3 or not frames.shape[1] or frames.shape[2] != bins:
@@ -268,15 +269,15 @@ class SpeechT5Model(Voice):
                 f"speecht5: frames are {frames.shape}; they must be (batch, n, {bins})"
             )
         decoder: Any = self.speecht5.decoder
-        start, n = (held["0"][0].shape[2] if "0" in held else 0), frames.shape[1]
-        x = decoder.prenet(frames, speaker, kept, start)
+        start, n = (past["0"][0].shape[2] if "0" in past else 0), frames.shape[1]
+        x = decoder.prenet(frames, speaker, dropout_masks, start)
         before = None
         if n > 1:
             hidden = np.triu(np.full((n, start + n), _HIDDEN, np.float32), start + 1)
             before = tensor(hidden, device=x.device).to(x.dtype)
         heads = []
         for i, layer in enumerate(decoder.wrapped_decoder.layers):
-            x, shares = layer(x, held, str(i), (before, _scores(attention_mask, x)))
+            x, shares = layer(x, past, str(i), (before, _scores(attention_mask, x)))
             heads.append(shares[:, :_GUIDED].mean(1))
         total = heads[0]
         for share in heads[1:]:
@@ -292,8 +293,8 @@ class SpeechT5Model(Voice):
         p = c.speech_decoder_prenet_dropout
         limit = NormalDist().inv_cdf(p) if p > 0 else -math.inf
         shape = (c.speech_decoder_prenet_layers, n, c.speech_decoder_prenet_units)
-        kept = (np.asarray(draw(shape)) < limit) / np.float32(1 - p)
-        rows = tensor(kept.astype(np.float32), device=self.device).to(self.dtype)
+        factors = (np.asarray(draw(shape)) < limit) / np.float32(1 - p)
+        rows = tensor(factors.astype(np.float32), device=self.device).to(self.dtype)
         return [rows[i] for i in range(shape[0])]
 
     def forward(
@@ -303,16 +304,16 @@ class SpeechT5Model(Voice):
         speaker: Tensor,
         attention_mask: Tensor | None = None,
         *,
-        kept: Sequence[Tensor],
+        dropout_masks: Sequence[Tensor],
     ) -> Tensor:
         """A spectrogram (batch, m * reduction_factor, bins) of token ids (batch, n).
 
         frames (batch, m, bins): those before each, of which the first is zeros. speaker (batch,
-        size): vectors of who speaks. attention_mask (batch, n): false or zero for padding. kept: of
-        `dropped`. ValueError as of `encode`.
+        size): vectors of who speaks. attention_mask (batch, n): false or zero for padding.
+        dropout_masks: of `dropped`. ValueError as of `encode`.
         """
-        held = self.remembered(self.encode(ids, attention_mask))
-        states, _ = self.decode(frames, speaker, kept, held, attention_mask)
+        past = self.remembered(self.encode(ids, attention_mask))
+        states, _ = self.decode(frames, speaker, dropout_masks, past, attention_mask)
         mel: Tensor = self.speech_decoder_postnet(states)
         return mel.transpose(1, 2)
 
@@ -331,18 +332,18 @@ class SpeechT5Model(Voice):
         speaker = tensor(vector, device=self.device).to(self.dtype)
         vocoder = self._vocoder()
         ids = tensor(np.asarray([text.ids], np.int64), device=self.device)
-        held = self.remembered(self.encode(ids))
+        past = self.remembered(self.encode(ids))
         most = min(int(len(text.ids) * _MOST / c.reduction_factor), c.max_speech_positions)
         last = tensor(np.zeros((1, 1, c.num_mel_bins), np.float32), device=self.device)
         last, parts, seen = last.to(self.dtype), [], []
         for _ in range(max(most, 1)):
-            states, shares = self.decode(last, speaker, self.dropped(draw), held)
+            states, shares = self.decode(last, speaker, self.dropped(draw), past)
             frames = net.feat_out(states).reshape(1, c.reduction_factor, c.num_mel_bins)
             last = frames[:, -1:]
             parts.append(frames)
             chance = net.prob_out(states[:, 0]).sigmoid().sum(-1, keepdim=True)
-            told = cat([chance, shares[:, 0]], 1).float()
-            values = np.asarray((yield told.readback()))[0]
+            stop_and_shares = cat([chance, shares[:, 0]], 1).float()
+            values = np.asarray((yield stop_and_shares.readback()))[0]
             if not np.isfinite(values).all():
                 raise FormatError("speecht5: the weights give no speech: numbers are not finite")
             seen.append(values[1:])

@@ -46,7 +46,7 @@ class NormedConv(nn.Module):
         of_weight.original0 = parameter(outside, 1, 1)
         of_weight.original1 = parameter(outside, inside, taps)
         self.parametrizations.weight = of_weight
-        self._kept: tuple[tuple[Any, ...], Tensor] | None = None
+        self._cached_weight: tuple[tuple[Any, ...], Tensor] | None = None
 
     def reset_parameters(self) -> None:
         """Normal numbers of length one."""
@@ -63,16 +63,16 @@ class NormedConv(nn.Module):
         keeps = not grad and not capture.active
         storages = length.storage, direction.storage
         versions = [storage.version for storage in storages]
-        if keeps and self._kept is not None:
-            before, kept = self._kept
+        if keeps and self._cached_weight is not None:
+            before, cached = self._cached_weight
             if all(a is b for a, b in zip(before[0], storages, strict=True)) and (
                 before[1:] == (versions, direction.dtype)
             ):
-                return kept
+                return cached
         v = direction.to(float32)
         scale = length.to(float32) / (v * v).sum((1, 2), keepdim=True).sqrt()
         weight: Tensor = (v * scale).to(direction.dtype)
-        self._kept = ((storages, versions, direction.dtype), weight) if keeps else None
+        self._cached_weight = ((storages, versions, direction.dtype), weight) if keeps else None
         return weight
 
     def forward(self, x: Tensor) -> Tensor:
@@ -100,12 +100,12 @@ class WaveNet(nn.Module):
     def forward(self, x: Tensor, mask: Tensor | None, speaker: Tensor | None) -> Tensor:
         """x (batch, width, n) -> the same; mask (batch, 1, n), None for no padding."""
         width, total = self.width, None
-        told = None if speaker is None else self.cond_layer(speaker)
+        from_speaker = None if speaker is None else self.cond_layer(speaker)
         last = len(self.in_layers) - 1
         for i, (gates, out) in enumerate(zip(self.in_layers, self.res_skip_layers, strict=True)):
             y = gates(x)
-            if told is not None:
-                y = y + told[:, 2 * width * i : 2 * width * (i + 1)]
+            if from_speaker is not None:
+                y = y + from_speaker[:, 2 * width * i : 2 * width * (i + 1)]
             y = out(y[:, :width].tanh() * y[:, width:].sigmoid())
             skip = y[:, width:] if i < last else y
             total = skip if total is None else total + skip
@@ -254,8 +254,8 @@ class VitsModel(Voice):
         """Read how texts become tokens."""
         from rushlight.models.speech.speaking.tokens import tokens_of
 
-        self.tokens, kept = tokens_of(files, self.config)
-        self.files = kept
+        self.tokens, own_files = tokens_of(files, self.config)
+        self.files = own_files
 
     def encode(
         self,
@@ -287,10 +287,10 @@ class VitsModel(Voice):
         x = _masked(x.transpose(1, 2), mask)
         stats = _masked(encoder.project(x), mask).transpose(1, 2)
         size = self.config.flow_size
-        told = self._speaker(speaker, ids)
-        whole = x.new_ones(ids.shape[0], 1, ids.shape[1]) if mask is None else mask
-        durations = self.duration_predictor(x, whole, told, noise)
-        return Said(stats[..., :size], stats[..., size:], durations, told)
+        vector = self._speaker(speaker, ids)
+        all_seen = x.new_ones(ids.shape[0], 1, ids.shape[1]) if mask is None else mask
+        durations = self.duration_predictor(x, all_seen, vector, noise)
+        return Said(stats[..., :size], stats[..., size:], durations, vector)
 
     def _speaker(self, speaker: int | None, ids: Tensor) -> Tensor | None:
         if speaker is None or self.speakers < 2:
@@ -302,8 +302,8 @@ class VitsModel(Voice):
                 f"vits: speaker is {speaker}; the voice has speakers 0 to {self.speakers - 1}"
             )
         number = tensor(np.full(ids.shape[:1], speaker, np.int64), device=ids.device)
-        told: Tensor = self.embed_speaker(number).unsqueeze(-1)
-        return told
+        vector: Tensor = self.embed_speaker(number).unsqueeze(-1)
+        return vector
 
     def frames(self, logs: Array, speed: float, mask: Array | None = None) -> Array:
         """The frames of each token, (batch, n) int64, of the `logs` of durations (batch, n).
@@ -383,8 +383,8 @@ class VitsModel(Voice):
         c = self.config
         ids = tensor(np.asarray([text.ids], np.int64), device=self.device)
         scales = [
-            own if options.get(name) is None else options[name]
-            for name, own in (
+            usual if options.get(name) is None else options[name]
+            for name, usual in (
                 ("noise_scale", c.noise_scale),
                 ("noise_scale_duration", c.noise_scale_duration),
             )

@@ -83,17 +83,17 @@ class Phonemes:
         return spoken
 
     def _say(self, text: str, run: list[Spoken], reading: Reading) -> list[str]:
-        own = {word.lower(): phonemes for word, phonemes in reading.lexicon.items()}
+        phonemes_of = {word.lower(): phonemes for word, phonemes in reading.lexicon.items()}
         installed = reading.phonemizer != "lexicon" and (
             reading.phonemizer == "espeak" or espeak.program() is not None
         )
         if installed:
-            free = [part for part in run if part.text not in own]
+            free = [part for part in run if part.text not in phonemes_of]
             [line] = espeak.phonemes([" ".join(p.text for p in free)], self.voice) if free else [""]
             said = iter(_aligned(line.split(), len(free)))
-            return [own[p.text] if p.text in own else next(said) for p in run]
+            return [phonemes_of[p.text] if p.text in phonemes_of else next(said) for p in run]
         if not self.speaks_english:
-            unknown = [part for part in run if part.text not in own]
+            unknown = [part for part in run if part.text not in phonemes_of]
             if unknown:
                 first = unknown[0]
                 raise ValueError(
@@ -101,7 +101,7 @@ class Phonemes:
                     f"{first.start}: phonemes of {self.language or 'this language'} are not known "
                     f"here; {espeak.WAY_OUT}"
                 )
-            return [own[part.text] for part in run]
+            return [phonemes_of[part.text] for part in run]
         if self._lexicon is None:
             known = None if self._text is None else lexicon.Lexicon(self._text)
             self._lexicon = lexicon.fetched() if known is None else known
@@ -112,7 +112,7 @@ class Phonemes:
                     f"text-to-speech: {letter!r} at character {part.start} is of a script that the "
                     f"voice does not speak; it speaks {self.language}"
                 )
-        english = lexicon.English(self._lexicon, own)
+        english = lexicon.English(self._lexicon, phonemes_of)
         return english.phonemes([(part.text, part.letters) for part in run])
 
     def _tokens(self, text: str, spoken: list[Spoken]) -> VoiceText:
@@ -197,14 +197,16 @@ class Characters:
             )
         if self.language == "ron":
             text = text.replace("ț", "ţ")
-        kept = list(self._lowered(text)) if self.normalize else [(c, i) for i, c in enumerate(text)]
+        characters = (
+            list(self._lowered(text)) if self.normalize else [(c, i) for i, c in enumerate(text)]
+        )
         if self.normalize:
-            kept = [(c, i) for c, i in kept if c in self.ids]
-            while kept and kept[0][0].isspace():
-                kept.pop(0)
-            while kept and kept[-1][0].isspace():
-                kept.pop()
-        return kept
+            characters = [(c, i) for c, i in characters if c in self.ids]
+            while characters and characters[0][0].isspace():
+                characters.pop(0)
+            while characters and characters[-1][0].isspace():
+                characters.pop()
+        return characters
 
     def _lowered(self, text: str) -> Iterator[tuple[str, int]]:
         place = 0
@@ -232,16 +234,18 @@ class Characters:
     def _tokens(self, text: str, start: int, end: int) -> VoiceText:
         sentence = text[start:end]
         if self.language in _ENGLISH and any(c.isdigit() for c in sentence):
-            kept = []
+            characters = []
             for part in words.parts(text, start, end):
-                kept += [(c, part.start - start) for c in f" {part.text}" if part.kind == "word"]
-            kept = [(c, i) for c, i in kept[1:] if c in self.ids]
+                characters += [
+                    (c, part.start - start) for c in f" {part.text}" if part.kind == "word"
+                ]
+            characters = [(c, i) for c, i in characters[1:] if c in self.ids]
         else:
-            kept = self.characters(sentence)
+            characters = self.characters(sentence)
         wide = 1 if self.blank is None else 2
         spans: list[tuple[int, int, int, int]] = []
         inside = False
-        for i, (char, place) in enumerate(kept):
+        for i, (char, place) in enumerate(characters):
             token = i * wide + (wide > 1)
             if not char.isalnum() and char not in "'-’":
                 inside = False
@@ -252,9 +256,9 @@ class Characters:
                 spans.append((start + place, start + place + 1, token, token + wide))
                 inside = True
         return VoiceText(
-            tuple(self.ids_of([char for char, _ in kept])),
+            tuple(self.ids_of([char for char, _ in characters])),
             tuple(spans),
-            "".join(char for char, _ in kept),
+            "".join(char for char, _ in characters),
         )
 
 
@@ -275,12 +279,12 @@ def tokens_of(
 
     None where the files say nothing of it. FormatError for damaged files.
     """
-    kept = {name: files[name] for name in (VOCABULARY, lexicon.FILE) if name in files}
+    own_files = {name: files[name] for name in (VOCABULARY, lexicon.FILE) if name in files}
     text = files[lexicon.FILE].decode("utf-8", "replace") if lexicon.FILE in files else None
-    if (told := getattr(config, "voice", None)) is not None:
-        return _piper(told, config.vocab_size, text), kept
+    if (voice := getattr(config, "voice", None)) is not None:
+        return _piper(voice, config.vocab_size, text), own_files
     if VOCABULARY not in files:
-        return None, kept
+        return None, own_files
     vocabulary = parse_json(files[VOCABULARY], VOCABULARY, depth=3)
     good = isinstance(vocabulary, dict) and all(
         type(i) is int and 0 <= i < config.vocab_size for i in vocabulary.values()
@@ -289,20 +293,20 @@ def tokens_of(
         raise FormatError(
             f"{VOCABULARY} is not an object of characters and ids below {config.vocab_size}"
         )
-    own = small_json(files, "tokenizer_config.json")
-    between = None if own.get("add_blank") is False else 0
-    if own.get("phonemize", True) is not False:
+    settings = small_json(files, "tokenizer_config.json")
+    between = None if settings.get("add_blank") is False else 0
+    if settings.get("phonemize", True) is not False:
         pads: tuple[int, ...] = () if between is None else (between,)
         ids: dict[str, tuple[int, ...]] = {
             symbol: (number,) for symbol, number in vocabulary.items()
         }
         ids |= {_PAD: pads, _BEGIN: (), _END: ()}
-        return Phonemes(ids, "en", "en-us", text), kept
-    return Characters(vocabulary, own, between), kept
+        return Phonemes(ids, "en", "en-us", text), own_files
+    return Characters(vocabulary, settings, between), own_files
 
 
-def _piper(told: Mapping[str, Any], most: int, text: str | None) -> Phonemes:
-    raw = told.get("phoneme_id_map")
+def _piper(config: Mapping[str, Any], most: int, text: str | None) -> Phonemes:
+    raw = config.get("phoneme_id_map")
     rows = raw.items() if isinstance(raw, dict) else ()
     ids: dict[str, tuple[int, ...]] = {}
     for symbol, row in rows:
@@ -317,6 +321,6 @@ def _piper(told: Mapping[str, Any], most: int, text: str | None) -> Phonemes:
     missing = [symbol for symbol in (_PAD, _BEGIN, _END, _SPACE) if symbol not in ids]
     if missing:
         raise FormatError(f"config.json: phoneme_id_map has no {' '.join(map(repr, missing))}")
-    voice = str(told.get("espeak") or "en-us")
-    language = str(told.get("language") or voice).replace("_", "-").partition("-")[0].lower()
+    voice = str(config.get("espeak") or "en-us")
+    language = str(config.get("language") or voice).replace("_", "-").partition("-")[0].lower()
     return Phonemes(ids, language, voice, text)

@@ -33,11 +33,11 @@ let bytes = 0; // of the chosen model
 
 /** @param {Pixels} pixels @param {number} width @param {number} height  to show them in */
 async function paint(pixels, width, height) {
-  const found = new ImageData(pixels.width, pixels.height);
-  for (let i = 0, j = 0; i < found.data.length; i += 4, j += 3) {
-    found.data.set([pixels.image[j], pixels.image[j + 1], pixels.image[j + 2], 255], i);
+  const picture = new ImageData(pixels.width, pixels.height);
+  for (let i = 0, j = 0; i < picture.data.length; i += 4, j += 3) {
+    picture.data.set([pixels.image[j], pixels.image[j + 1], pixels.image[j + 2], 255], i);
   }
-  const bitmap = await createImageBitmap(found);
+  const bitmap = await createImageBitmap(picture);
   put(bitmap, width, height);
   bitmap.close();
 }
@@ -88,17 +88,17 @@ function options() {
   return negative ? { ...asked, negativePrompt: negative } : asked;
 }
 
-/** The settings of a result under the names that a file has. @param {Record<string, any>} found */
-function named(found) {
+/** The settings of a result under the names that a file has. @param {Record<string, any>} result */
+function named(result) {
   const spelled = (/** @type {string} */ name) =>
     name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
-  return Object.fromEntries(Object.entries(found).map(([name, value]) => [spelled(name), value]));
+  return Object.fromEntries(Object.entries(result).map(([name, value]) => [spelled(name), value]));
 }
 
 /** @param {{ stage: string, done: number, total: number }} progress */
 function follow({ stage, done, total }) {
-  const part = /^load (.+)/.exec(stage)?.[1];
-  if (part) phase(`Loading ${part}`, done / total, `${size(done)} of ${size(total)}`);
+  const partName = /^load (.+)/.exec(stage)?.[1];
+  if (partName) phase(`Loading ${partName}`, done / total, `${size(done)} of ${size(total)}`);
   else phase(`Step ${done} of ${total}`, done / total);
 }
 
@@ -123,18 +123,18 @@ function draw() {
     const asked = { ...options(), signal, onProgress: follow, onPreview };
     const more = image ? { prompt: said, strength: Number(strength.value) } : {};
     const mask = maskImage ? { maskImage } : {};
-    let made = /** @type {any} */ (null);
+    let drawn = /** @type {any} */ (null);
     await watch(model, async () => {
-      made = await pipe(/** @type {any} */ (image ?? said), { ...asked, ...more, ...mask });
+      drawn = await pipe(/** @type {any} */ (image ?? said), { ...asked, ...more, ...mask });
     });
     byId("status").hidden = true;
-    const settings = { ...named(made.settings), model: model.name };
-    await paint(made, made.width, made.height);
+    const settings = { ...named(drawn.settings), model: model.name };
+    await paint(drawn, drawn.width, drawn.height);
     const drawing = await history.keep(await encoded(easel, settings), settings);
     show(drawing);
     const seconds = (performance.now() - began) / 1000;
     byId("says").textContent =
-      `${made.width} × ${made.height}, seed ${made.settings.seed}, ` +
+      `${drawn.width} × ${drawn.height}, seed ${drawn.settings.seed}, ` +
       `${steps} steps in ${duration(seconds)}`;
     byId("said").textContent = "The picture is ready.";
     document.documentElement.dataset.drawn = said;
@@ -174,22 +174,22 @@ async function open(file) {
  *  @returns {Promise<{ path: string, blob: File }[]>} */
 async function within(folder, prefix = "") {
   const reader = folder.createReader();
-  const found = [];
+  const files = [];
   for (;;) {
     /** @type {FileSystemEntry[]} */
     const some = await new Promise((resolve, reject) => reader.readEntries(resolve, reject));
-    if (some.length === 0) return found;
+    if (some.length === 0) return files;
     for (const entry of some) {
       const path = prefix + entry.name;
       if (entry.isDirectory) {
         const inner = /** @type {FileSystemDirectoryEntry} */ (entry);
-        if (!prefix) found.push(...(await within(inner, `${path}/`)));
+        if (!prefix) files.push(...(await within(inner, `${path}/`)));
         continue;
       }
       const file = /** @type {FileSystemFileEntry} */ (entry);
       /** @type {File} */
       const blob = await new Promise((resolve, reject) => file.file(resolve, reject));
-      found.push({ path, blob });
+      files.push({ path, blob });
     }
   }
 }
@@ -246,7 +246,7 @@ job.start({
     byId("easel").setAttribute("aria-busy", String(on));
     device.allow(!on);
   },
-  described: (_, found) => void (bytes = found?.bytes ?? 0),
+  described: (_, description) => void (bytes = description?.bytes ?? 0),
   loaded(model) {
     byId("cost").textContent = "";
     if (model && !model.tasks.includes("text-to-image")) {

@@ -47,9 +47,9 @@ function show(drawing) {
 
 /** Forgets one. @param {number} at */
 async function drop(at) {
-  const found = rows.get(at);
-  found?.row.remove();
-  if (found) URL.revokeObjectURL(found.address);
+  const entry = rows.get(at);
+  entry?.row.remove();
+  if (entry) URL.revokeObjectURL(entry.address);
   rows.delete(at);
   pick("forget", HTMLButtonElement).disabled = rows.size === 0;
   await (await cache())?.delete(place(at));
@@ -84,15 +84,15 @@ export async function clear() {
  *  chosen */
 export async function start(opened) {
   open = opened;
-  const kept = await cache();
-  const found = [];
-  for (const { url } of (await kept?.keys()) ?? []) {
+  const drawings = await cache();
+  const stored = [];
+  for (const { url } of (await drawings?.keys()) ?? []) {
     const at = Number(/(\d+)\.png$/.exec(url)?.[1]);
-    const file = await (await kept?.match(url))?.blob();
+    const file = await (await drawings?.match(url))?.blob();
     const settings = file && (await settingsOf(file));
-    if (file && settings) found.push({ at, file, settings });
+    if (file && settings) stored.push({ at, file, settings });
   }
-  for (const drawing of found.sort((a, b) => a.at - b.at)) {
+  for (const drawing of stored.sort((a, b) => a.at - b.at)) {
     if (!rows.has(drawing.at)) show(drawing);
   }
 }

@@ -573,7 +573,10 @@ def test_the_prompt_api(page: Any, chain_native: Any) -> None:
           session.destroy();
           const dead = await session.prompt("x").catch(({ name }) => name);
           const cloned = copy.inputUsage;
-          return { available, before, said, used, streamed, roll, stopped, dead, cloned,
+          const told = (options) => LanguageModel.create(options).catch(({ message }) => message);
+          const refused = [await told({ tools: [] }),
+            await told({ monitor() {}, expectedInputs: [{ type: "image" }] })];
+          return { refused, available, before, said, used, streamed, roll, stopped, dead, cloned,
             quota: session.inputQuota };
         }"""
     )
@@ -585,4 +588,7 @@ def test_the_prompt_api(page: Any, chain_native: Any) -> None:
     assert found["used"] > len(chain_native.chat_ids([*system, *ASK]))
     assert found["cloned"] > found["used"]
     assert found["roll"] == " 3"
+    followed = "create does not follow tools; it follows initialPrompts, temperature, topK, signal"
+    assert found["refused"][0] == followed
+    assert found["refused"][1].startswith("expectedInputs has other types than text")
     assert found["stopped"] == "AbortError" and found["dead"] == "InvalidStateError"

@@ -233,6 +233,15 @@ def test_the_compilers_module() -> None:
         assert outer(rl.ones(1)).item() == 2
 
 
+def test_a_stance_of_eager_captures_nothing() -> None:
+    compiled = rl.compile(lambda x: x * 2)
+    with rl.compiler.set_stance("force_eager"):
+        assert [compiled(rl.ones(3)).tolist() for _ in range(3)] == [[2.0] * 3] * 3
+    assert not compiled.compiled.captured.executables
+    compiled(rl.ones(3))
+    assert compiled.compiled.captured.executables
+
+
 def test_a_collection_of_garbage_is_no_part_of_a_function() -> None:
     threshold = gc.get_threshold()
     gc.callbacks.append(clock := lambda phase, info: time.perf_counter())
