@@ -31,7 +31,8 @@ WHOLE = {
     "lfm3_vl": ("lfm3", True), "paligemma": ("gemma", True),
     "qwen3_vl_moe": ("qwen3_vl_moe_text", False), "glm4v": ("glm4v_text", False),
     "glm46v": ("glm4v_text", False), "glm_ocr": ("glm_ocr_text", False),
-    "paddleocr_vl": ("paddleocr_vl_text", True),
+    "glm4v_moe": ("glm4v_moe_text", False), "fuyu": ("persimmon", False),
+    "aria": ("aria_text", False), "paddleocr_vl": ("paddleocr_vl_text", True),
     "audioflamingo3": ("qwen2", False), "qwen3_asr": ("qwen3", True),
     "blip-2": ("opt", False), "instructblip": ("opt", False),
     "granite_docling": ("granite_docling_text", True),
@@ -50,6 +51,7 @@ WHOLE = {
 # Language models within that are plain ones for texts: the three positions of a token are equal.
 _PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
           "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
+          "glm4v_moe_text": "glm4_moe",
           "paddleocr_vl_text": "ernie4_5", "granite_docling_text": "granite",
           "granite4_vision_text": "granite", "deepseek_ocr2_text": "deepseek"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.

@@ -231,6 +231,8 @@ class PictureDecoder(Decoder):
         texts = [picture.text.replace(NUMBER, str(i)) for i, picture in enumerate(pictures)]
         after = zip(texts, pieces[1:], strict=True)
         whole = pieces[0] + "".join(text + piece for text, piece in after)
+        if self.sight.joined is not None and pictures:
+            whole = self.sight.joined(whole)
         ids = self.encode_text(whole, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)

@@ -217,7 +217,7 @@ class Tower(nn.Module):
 
 @dataclass
 class IdeficsVision:
-    """The keys of vision_config of Idefics3 and SmolVLM."""
+    """The keys of vision_config of Idefics2, Idefics3 and SmolVLM."""
 
     hidden_size: int = 1152
     intermediate_size: int = 3072
@@ -370,6 +370,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any], TowerSpec]]] = {
     "clip_vision_model": (ClipVision, _clip),
     "siglip_vision_model": (SiglipVision, _siglip),
     "siglip2_vision_model": (Siglip2Vision, _siglip2),
+    "idefics2_vision": (IdeficsVision, _idefics),
     "idefics3_vision": (IdeficsVision, _idefics),
     "smolvlm_vision": (IdeficsVision, _idefics),
     "internvl_vision": (InternVision, _intern),
@@ -394,7 +395,8 @@ def tower_of(config: Mapping[str, Any], default: str, **usual: Any) -> TowerSpec
     values = {**usual, **vision_of(config)}
     kind = values.get("model_type") or default
     # Checkpoints name SigLIP's tower so too.
-    kind = {"siglip": "siglip_vision_model", "clip": "clip_vision_model"}.get(kind, kind)
+    kind = {"siglip": "siglip_vision_model", "clip": "clip_vision_model",
+            "idefics2": "idefics2_vision"}.get(kind, kind)  # fmt: skip
     if kind not in _KINDS:
         raise FormatError(
             f"config.json: vision_config: model_type {brief(kind)} is not supported in "
