@@ -44,7 +44,7 @@ WHOLE = {
 ) | dict.fromkeys(
     ("deepseek_vl", "deepseek_vl_hybrid", "glmasr"), ("llama", True),
 ) | dict.fromkeys(
-    ("llava_onevision", "video_llama_3"), ("qwen2", False),
+    ("llava_onevision", "video_llama_3", "fast_vlm"), ("qwen2", False),
 ) | dict.fromkeys(
     ("got_ocr2", "pp_chart2table"), ("qwen2", True),
 )  # fmt: skip

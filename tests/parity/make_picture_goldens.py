@@ -31,7 +31,7 @@ HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 NEW = 8  # tokens of an answer
 MOST = 7000  # numbers of pixels that are stored whole; more are halved
-LARGE = 100_000  # above this none is stored
+LARGE = 30_000  # above this none is stored
 PLACES = 60  # tokens whose logits are stored, at most
 
 
@@ -56,6 +56,8 @@ def _class(name: str) -> Any:
 
 def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
     """The model with the table's values under the names that it saves, and their shapes."""
+    if row.config["model_type"] == "fast_vlm":
+        _module(HERE / "fastvit_reference.py").stand_in()
     kind = _class(row.kind)
     settings = {k: v for k, v in row.config.items() if k != "model_type"}
     config = transformers.AutoConfig.for_model(row.config["model_type"], **settings)
