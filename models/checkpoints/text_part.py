@@ -51,7 +51,7 @@ WHOLE = {
 # Language models within that are plain ones for texts: the three positions of a token are equal.
 _PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
           "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
-          "glm4v_moe_text": "glm4_moe",
+          "glm4v_moe_text": "glm4_moe", "exaone4_5_text": "exaone4",
           "paddleocr_vl_text": "ernie4_5", "granite_docling_text": "granite",
           "granite4_vision_text": "granite", "deepseek_ocr2_text": "deepseek"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.

@@ -131,8 +131,8 @@ class Tower(nn.Module):
         tables: Rotation | None = None
         if spec.places == "rotary":
             tables = self._rotations(grid, x)
-        elif names.positions:
-            x = x + self._placed(grid).to(x.dtype)
+        else:
+            x = x + self._placed(grid).to(x.dtype) if names.positions else x
             if spec.layer.rotary is not None:
                 tables = spec.layer.rotary.tables(grid, 0, x)
         x = self.get_submodule(names.before)(x) if names.before else x
@@ -273,6 +273,16 @@ class InternVision:
 
 
 @dataclass
+class QianfanVision(InternVision):
+    """The keys of vision_config of Qianfan-OCR."""
+
+    attention_bias: bool = True
+    model_type: str = "qianfan_ocr_vision"
+
+    neutral = InternVision.neutral | {"drop_path_rate": ()}  # noqa: RUF012
+
+
+@dataclass
 class PixtralVision:
     """The keys of vision_config of Pixtral."""
 
@@ -339,7 +349,8 @@ def _intern(c: Any) -> TowerSpec:
         _plain(c), layer=layer, names=TowerNames(
             "embeddings.patch_embeddings.projection", "", "embeddings.cls_token",
             "embeddings.position_embeddings" if c.use_absolute_position_embeddings else "",
-            layers="encoder.layer", last="" if c.use_mean_pooling else "layernorm",
+            layers="layers" if isinstance(c, QianfanVision) else "encoder.layer",
+            last="" if c.use_mean_pooling else "layernorm",
             mask="embeddings.mask_token" if c.use_mask_token else "",
         ),
     )  # fmt: skip
@@ -374,6 +385,7 @@ _KINDS: dict[str, tuple[type, Callable[[Any], TowerSpec]]] = {
     "idefics3_vision": (IdeficsVision, _idefics),
     "smolvlm_vision": (IdeficsVision, _idefics),
     "internvl_vision": (InternVision, _intern),
+    "qianfan_ocr_vision": (QianfanVision, _intern),
     "pixtral": (PixtralVision, _pixtral),
 }
 
