@@ -92,7 +92,7 @@ class AttentionSpec:
     scales: of the input and of the result. key_bias: whether k has a bias, where that differs from
     `bias`; read by attention to a memory. causal: false if a token sees later ones too, for vectors
     of texts; a window counts to both sides then. index: what chooses the blocks of keys that are
-    seen. out_norm: of what the last projection reads.
+    seen. out_norm: of what the last projection reads. norm_over "biased": "each", with biases.
     """
 
     heads: int
@@ -104,7 +104,7 @@ class AttentionSpec:
     fused: Literal["", "stacked", "grouped", "quarters"] = ""
     transposed: bool = False
     norm: NormSpec | None = None
-    norm_over: Literal["head", "each", "all"] = "head"
+    norm_over: Literal["head", "each", "biased", "all"] = "head"
     norm_last: bool = False
     rotary: RotarySpec | None = None
     alibi: float | None = None
@@ -167,11 +167,13 @@ class Attention(nn.Module):
             both = ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads))
             for name, heads in both[: 1 + (spec.keys_of is None)]:
                 over = spec.head_dim * (heads if spec.norm_over == "all" else 1)
-                each = spec.norm_over == "each"
+                each, biased = spec.norm_over in ("each", "biased"), spec.norm_over == "biased"
                 put(
                     self,
                     name,
-                    HeadNorms(heads, over, spec.norm.eps) if each else make_norm(over, spec.norm),
+                    HeadNorms(heads, over, spec.norm.eps, biased)
+                    if each
+                    else make_norm(over, spec.norm),
                 )
         if spec.out_norm is not None:
             put(self, names.out_norm, make_norm(spec.heads * value, spec.out_norm))
