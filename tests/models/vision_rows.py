@@ -94,6 +94,9 @@ def rows(t: Any) -> dict[str, Row]:
     }
     _POOL = {k: v for k, v in _PVT.items() if k in ("num_encoder_blocks", "depths", "strides")}
     _POOL |= {"hidden_sizes": [8, 16], "patch_sizes": [7, 3], "padding": [2, 1]}
+    _BIT = {"embedding_size": 8, "hidden_sizes": [32, 64], "depths": [2, 1], "num_groups": 4}
+    _LEVIT = {"image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 1, 2],
+              "depths": [1, 1, 1], "key_dim": [4, 8, 4]}  # fmt: skip
     _SWIFT = {"depths": [2, 2], "embed_dims": [8, 16], "downsamples": [True, True]}
     _ZOE = {
         "backbone_config": t._VIT
@@ -247,6 +250,12 @@ def rows(t: Any) -> dict[str, Row]:
         "poolformer-model": ("PoolFormerModel", _POOL | {
             "use_layer_scale": False, "pool_size": 5, "mlp_ratio": 2.0, "hidden_act": "relu",
             "num_channels": 2}, (33, 40)),
+        "bit": ("BitForImageClassification", _BIT | t._LABELS, (45, 38)),
+        "bit-after": ("BitModel", _BIT | {
+            "layer_type": "bottleneck", "global_padding": "SAME", "num_groups": 2,
+            "embedding_dynamic_padding": True}, (33, 40)),
+        "levit": ("LevitForImageClassificationWithTeacher", _LEVIT | t._LABELS, (64, 64)),
+        "levit-model": ("LevitModel", _LEVIT | {"mlp_ratio": [1, 0, 2]}, (64, 64)),
         "swiftformer": ("SwiftFormerForImageClassification", _SWIFT | t._LABELS, (45, 38)),
         "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
             "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,
