@@ -101,6 +101,8 @@ def rows(t: Any) -> dict[str, Row]:
             "drop_path_rate": [0.0] * 2, "qkv_bias": [True] * 2, "kernel_qkv": [3, 3],
             "qkv_projection_method": ["dw_bn"] * 2, "padding_kv": [1, 1], "stride_kv": [2, 2],
             "padding_q": [1, 1], "stride_q": [1, 1]}  # fmt: skip
+    _FOCAL = {"image_size": 32, "embed_dim": 8, "depths": [1, 2], "focal_levels": [2, 1],
+              "focal_windows": [3, 5], "hidden_sizes": [8, 16]}  # fmt: skip
     _LEVIT = {"image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 1, 2],
               "depths": [1, 1, 1], "key_dim": [4, 8, 4]}  # fmt: skip
     _SWIFT = {"depths": [2, 2], "embed_dims": [8, 16], "downsamples": [True, True]}
@@ -266,6 +268,11 @@ def rows(t: Any) -> dict[str, Row]:
         "cvt-model": ("CvtModel", _CVT | {
             "cls_token": [False, False], "qkv_bias": [False, True], "stride_kv": [2, 1],
             "num_channels": 2}, (32, 48)),
+        "focalnet": ("FocalNetForImageClassification", _FOCAL | t._LABELS, (45, 38)),
+        "focalnet-model": ("FocalNetModel", _FOCAL | {
+            "use_conv_embed": True, "use_layerscale": True, "use_post_layernorm": True,
+            "use_post_layernorm_in_modulation": True, "normalize_modulator": True,
+            "hidden_act": "relu", "layer_norm_eps": 1e-3}, (32, 48)),
         "swiftformer": ("SwiftFormerForImageClassification", _SWIFT | t._LABELS, (45, 38)),
         "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
             "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,
