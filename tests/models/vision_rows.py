@@ -273,6 +273,8 @@ def rows(t: Any) -> dict[str, Row]:
             "use_conv_embed": True, "use_layerscale": True, "use_post_layernorm": True,
             "use_post_layernorm_in_modulation": True, "normalize_modulator": True,
             "hidden_act": "relu", "layer_norm_eps": 1e-3}, (32, 48)),
+        "prompt_depth_anything": (
+            "PromptDepthAnythingForDepthEstimation", t._DEPTH, (30, 18)),
         "swiftformer": ("SwiftFormerForImageClassification", _SWIFT | t._LABELS, (45, 38)),
         "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
             "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,
