@@ -17,7 +17,7 @@ from transformers.modeling_outputs import BaseModelOutputWithPooling
 HEAD = 32  # channels of a head
 
 
-class FastViTHD(nn.Module):
+class FastViTHD(nn.Module):  # type: ignore[misc]
     """dims, depths, ratios: of each stage; the last two stages attend."""
 
     def __init__(self, embed_dims: list[int], layers: list[int], mlp_ratios: list[int]) -> None:
@@ -106,8 +106,7 @@ class FastViTHD(nn.Module):
             x = F.layer_norm(x, (width,), w[f"{name}.norm.weight"], w[f"{name}.norm.bias"], 1e-5)
             qkv = (x @ w[f"{name}.token_mixer.qkv.weight"].T).view(batch, -1, 3, width)
             q, k, v = (
-                part.view(batch, -1, width // HEAD, HEAD).transpose(1, 2)
-                for part in qkv.unbind(2)
+                part.view(batch, -1, width // HEAD, HEAD).transpose(1, 2) for part in qkv.unbind(2)
             )
             seen = ((q @ k.mT) * HEAD**-0.5).softmax(-1) @ v
             seen = seen.transpose(1, 2).flatten(2) @ w[f"{name}.token_mixer.proj.weight"].T

@@ -162,7 +162,8 @@ class _Coder(nn.Module):
         x = x.permute(0, 2, 3, 1).reshape(-1, x.shape[1])
         table = part.quantize.embedding.weight
         # The nearest code: |x|^2 is the same for all.
-        return ((table * table).sum(1) - 2 * (x @ table.t())).argmin(1)
+        nearest: Tensor = ((table * table).sum(1) - 2 * (x @ table.t())).argmin(1)
+        return nearest
 
 
 class ChameleonDecoder(PictureDecoder):

@@ -93,11 +93,12 @@ class _Layer(nn.Module):
             conv = getattr(within, f"convolution_projection_{name}").convolution_projection
             z = conv.normalization(conv.convolution(grid)).flatten(2).transpose(1, 2)
             z = z if head is None else cat([head, z], 1)
-            z = getattr(within, f"projection_{name}")(z)
-            return z.unflatten(2, (self.heads, -1)).transpose(1, 2)
+            wide: Tensor = getattr(within, f"projection_{name}")(z)
+            return wide.unflatten(2, (self.heads, -1)).transpose(1, 2)
 
         scale = x.shape[2] ** -0.5  # of all heads' features, as the published models have it
-        seen = scaled_dot_product_attention(*map(projected, ("query", "key", "value")), scale=scale)
+        q, k, v = (projected(name) for name in ("query", "key", "value"))
+        seen = scaled_dot_product_attention(q, k, v, scale=scale)
         x = x + part.attention.output.dense(seen.transpose(1, 2).flatten(2))
         y = part.intermediate.dense(self.layernorm_after(x))
         out: Tensor = x + part.output.dense(ACTIVATIONS["gelu"](y))

@@ -203,8 +203,8 @@ class Levit(ImageModel):
             return self.hidden(pixels)
         x, heads = self.encode_image(pixels), ["classifier"]
         heads += ["classifier_distill"] if self.teacher else []
-        found = [self.get_submodule(name) for name in heads]
-        each: list[Tensor] = [head.linear(head.batch_norm(x)) for head in found]
+        parts: list[Any] = [self.get_submodule(name) for name in heads]
+        each: list[Tensor] = [head.linear(head.batch_norm(x)) for head in parts]
         return each[0] if len(each) == 1 else (each[0] + each[1]) / 2
 
 
