@@ -34,7 +34,8 @@ REFERENCES = {"bergamot": SCRIPT, "chatglm": SCRIPT, "replit_lm": SCRIPT, "model
               "mobile_sam": "timm, transformers", "yolov3": SCRIPT, "u2net": "onnxruntime",
               "silero_vad": "onnxruntime", "resemblyzer": "resemblyzer", "crepe": "torchcrepe",
               "chronos_bolt": "chronos-forecasting", "craft_crnn": "easyocr",
-              "mtcnn": "facenet-pytorch", "pyannote_segmentation": SCRIPT}  # fmt: skip
+              "mtcnn": "facenet-pytorch", "pyannote_segmentation": SCRIPT,
+              "fast_vlm": f"{SCRIPT}, transformers"}  # fmt: skip
 REFERENCES |= dict.fromkeys(  # their code is on the hub
     ("PanguEmbedded", "bailing_moe", "bailing_moe_v2", "codeshell", "deepseek", "gpt_refact",
      "jais", "kokoro", "maincoder", "maple", "mobilellm", "nanbeige", "neobert", "openelm", "plm",

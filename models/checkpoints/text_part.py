@@ -32,7 +32,8 @@ WHOLE = {
     "lfm3_vl": ("lfm3", True), "paligemma": ("gemma", True),
     "qwen3_vl_moe": ("qwen3_vl_moe_text", False), "glm4v": ("glm4v_text", False),
     "glm46v": ("glm4v_text", False), "glm_ocr": ("glm_ocr_text", False),
-    "paddleocr_vl": ("paddleocr_vl_text", True),
+    "glm4v_moe": ("glm4v_moe_text", False), "fuyu": ("persimmon", False),
+    "aria": ("aria_text", False), "paddleocr_vl": ("paddleocr_vl_text", True),
     "audioflamingo3": ("qwen2", False), "qwen3_asr": ("qwen3", True),
     "blip-2": ("opt", False), "instructblip": ("opt", False),
     "granite_docling": ("granite_docling_text", True),
@@ -44,13 +45,14 @@ WHOLE = {
 ) | dict.fromkeys(
     ("deepseek_vl", "deepseek_vl_hybrid", "glmasr"), ("llama", True),
 ) | dict.fromkeys(
-    ("llava_onevision", "video_llama_3"), ("qwen2", False),
+    ("llava_onevision", "video_llama_3", "fast_vlm"), ("qwen2", False),
 ) | dict.fromkeys(
     ("got_ocr2", "pp_chart2table"), ("qwen2", True),
 )  # fmt: skip
 # Language models within that are plain ones for texts: the three positions of a token are equal.
 _PLAIN = {"qwen2_vl_text": "qwen2", "qwen2_5_vl_text": "qwen2", "qwen3_vl_text": "qwen3",
           "qwen3_vl_moe_text": "qwen3_moe", "glm4v_text": "glm4", "glm_ocr_text": "glm4",
+          "glm4v_moe_text": "glm4_moe", "exaone4_5_text": "exaone4",
           "paddleocr_vl_text": "ernie4_5", "granite_docling_text": "granite",
           "granite4_vision_text": "granite", "deepseek_ocr2_text": "deepseek"}  # fmt: skip
 # Wholes whose older files have the keys of the language model beside the others.

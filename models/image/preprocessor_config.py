@@ -28,6 +28,14 @@ KINDS: dict[str, Processor] = {
     "ChineseCLIP": _CLIP,
     "Blip": Processor(size=(384, 384), filter="bicubic", mean=CLIP[0], std=CLIP[1]),
     "Bit": _CLIP,
+    "Chameleon": Processor(
+        shortest=512,
+        filter="lanczos",
+        crop=(512, 512),
+        scale=0.0078,
+        mean=(1.0,) * 3,
+        std=(1.0,) * 3,
+    ),
     "Detr": _DETR,
     "ConditionalDetr": _DETR,
     "GroundingDino": _DETR,
@@ -46,6 +54,7 @@ KINDS: dict[str, Processor] = {
     "MobileViT": Processor(shortest=224, filter="bicubic", crop=(256, 256), flip=True),
     "EfficientNet": replace(_SQUARE, size=(346, 346), filter="bicubic"),
     "Segformer": Processor(size=(512, 512), mean=IMAGENET[0], std=IMAGENET[1]),
+    "PromptDepthAnything": Processor(size=(384, 384), filter="bicubic", mean=HALF[0], std=HALF[1]),
     "DPT": Processor(size=(384, 384), filter="bicubic", mean=HALF[0], std=HALF[1]),
     "OwlViT": Processor(size=(768, 768), filter="bicubic", mean=CLIP[0], std=CLIP[1]),
     "Owlv2": Processor(size=(960, 960), mean=CLIP[0], std=CLIP[1], squared=True),
@@ -91,6 +100,7 @@ _SHORTEST = (
     "CLIP",
     "ChineseCLIP",
     "Bit",
+    "Chameleon",
     "ConvNext",
     "MobileNetV1",
     "MobileNetV2",
@@ -242,7 +252,7 @@ def _sized(said: Settings, p: Processor, kind: str) -> Processor:
             p = replace(p, shortest=said.side("size", sides["shortest_edge"]))
         if "longest_edge" in sides:
             p = replace(p, longest=said.side("size", sides["longest_edge"]))
-    if kind in ("DPT", "ZoeDepth"):
+    if kind in ("DPT", "ZoeDepth", "PromptDepthAnything"):
         many = v.get("ensure_multiple_of", p.multiple)
         small = kind == "ZoeDepth" and isinstance(many, float) and 0 < many < 1  # sides as they are
         p = replace(
@@ -300,7 +310,7 @@ def _padded(said: Settings, p: Processor, kind: str) -> Processor:
         padded = said.flag("pad_and_return_pixel_mask", True)
     else:
         padded = p.upward or said.flag("do_pad", usual)
-    if p.squared or kind == "DPT":
+    if p.squared or kind in ("DPT", "PromptDepthAnything"):
         if padded != p.squared:
             raise said.bad("do_pad", said.values.get("do_pad"), f" by {kind}")
     elif kind not in _UNPADDED:

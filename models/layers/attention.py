@@ -21,8 +21,8 @@ from rushlight.models.layers.norms import HeadNorms, NormSpec, make_norm
 from rushlight.models.layers.positions.rotary import Angles, RotarySpec
 from rushlight.models.layers.positions.scores import (
     alibi,
+    query_power,
     query_temperature,
-    query_warmth,
     same_chunk,
 )
 from rushlight.models.layers.seeing.pictured import seen_together, sees_together
@@ -92,14 +92,14 @@ class AttentionSpec:
     further score without a value. chunk: a token attends to those of its own piece of so many.
     unit: q and k are divided by their root mean square, with this epsilon, after they are rotated.
     gate_bias: the gates of each head have a bias, `gate_bias`. temperature (s, n, m): q is scaled
-    by 1 + s log(1 + floor((position + m) / n)). warmth (p, n): q is multiplied by (1 + (position +
+    by 1 + s log(1 + floor((position + m) / n)). power (p, n): q is multiplied by (1 + (position +
     1) / n) to the power of p. norm_v: v is divided by its root mean square in each head.
     keys_are_values: v is what k is before its norm and rotation. keys_of: the earlier layer whose
     keys and values are read; it `lends` them. scales: of the input and of the result. key_bias:
     whether k has a bias, where that differs from `bias`; read by attention to a memory. causal:
     false if a token sees later ones too, for vectors of texts; a window counts to both sides then.
     index: what chooses the blocks of keys that are seen. out_norm: of what the last projection
-    reads.
+    reads. norm_over "biased": "each", with biases.
     """
 
     heads: int
@@ -111,7 +111,7 @@ class AttentionSpec:
     fused: Literal["", "stacked", "grouped", "quarters"] = ""
     transposed: bool = False
     norm: NormSpec | None = None
-    norm_over: Literal["head", "each", "all"] = "head"
+    norm_over: Literal["head", "each", "biased", "all"] = "head"
     norm_last: bool = False
     rotary: RotarySpec | None = None
     alibi: float | None = None
@@ -128,7 +128,7 @@ class AttentionSpec:
     chunk: int | None = None
     unit: float | None = None
     temperature: tuple[float, float, float] | None = None
-    warmth: tuple[float, float] | None = None
+    power: tuple[float, float] | None = None
     norm_v: bool = False
     keys_are_values: bool = False
     keys_of: int | None = None
@@ -178,11 +178,13 @@ class Attention(nn.Module):
             both = ((names.q_norm, spec.heads), (names.k_norm, spec.kv_heads))
             for name, heads in both[: 1 + (spec.keys_of is None)]:
                 over = spec.head_dim * (heads if spec.norm_over == "all" else 1)
-                each = spec.norm_over == "each"
+                each, biased = spec.norm_over in ("each", "biased"), spec.norm_over == "biased"
                 put(
                     self,
                     name,
-                    HeadNorms(heads, over, spec.norm.eps) if each else make_norm(over, spec.norm),
+                    HeadNorms(heads, over, spec.norm.eps, biased)
+                    if each
+                    else make_norm(over, spec.norm),
                 )
         if spec.out_norm is not None:
             put(self, names.out_norm, make_norm(spec.heads * value, spec.out_norm))
@@ -245,8 +247,8 @@ class Attention(nn.Module):
             context.shared[self.layer, "k"], context.shared[self.layer, "v"] = k, v
         if spec.temperature is not None:
             q = q * query_temperature(context, spec.temperature)
-        if spec.warmth is not None:
-            q = q * query_warmth(context, spec.warmth)
+        if spec.power is not None:
+            q = q * query_power(context, spec.power)
         mask, keys = context.mask, k.shape[2]
         if spec.chunk is not None:
             mask = same_chunk(spec, context, offset, keys, spec.chunk)

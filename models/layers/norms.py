@@ -90,19 +90,23 @@ class GatedNorm(nn.Module):
 
 
 class HeadNorms(nn.Module):
-    """A layer norm of each head, with a weight of its own: weight (heads, dim)."""
+    """A layer norm of each head, with a weight of its own: weight (heads, dim), and such a bias."""
 
-    def __init__(self, heads: int, dim: int, eps: float) -> None:
+    def __init__(self, heads: int, dim: int, eps: float, bias: bool = False) -> None:
         self.weight, self.eps = parameter(heads, dim), eps
+        self.bias = parameter(heads, dim) if bias else None
         self._fill()
 
     def reset_parameters(self) -> None:
-        """Ones."""
+        """Ones, and zeros."""
         init.ones_(self.weight)
+        if self.bias is not None:
+            init.zeros_(self.bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """(batch, heads, length, dim) -> the same."""
-        return ops.layer_norm(x, (x.shape[-1],), eps=self.eps) * self.weight.unsqueeze(1)
+        x = ops.layer_norm(x, (x.shape[-1],), eps=self.eps) * self.weight.unsqueeze(1)
+        return x if self.bias is None else x + self.bias.unsqueeze(1)
 
 
 def make_norm(dim: int, spec: NormSpec) -> nn.Module:

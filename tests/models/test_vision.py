@@ -143,6 +143,10 @@ def test_logits_and_features_agree(name: str) -> None:
             assert f"map:{len(found)}" not in golden
         return
     close(run(m, "forward", pixels), golden["out"].numpy())
+    if "prompted" in golden:
+        with rl.no_grad():
+            depths = m(rl.tensor(pixels), rl.tensor(table.depths_of(pixels))).numpy()
+        close(depths, golden["prompted"].numpy())
     if "boxes" in golden:
         with rl.no_grad():
             boxes = m.detect(rl.tensor(pixels))[1].numpy()

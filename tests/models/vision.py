@@ -798,6 +798,11 @@ def phrases_of() -> npt.NDArray[np.int64]:
     return np.array([[101, 7, 8, 1012, 9, 1012, 11, 12, 1012, 102]])
 
 
+def depths_of(pixels: npt.NDArray[Any]) -> npt.NDArray[np.float32]:
+    """Coarse depths (batch, 1, rows, columns) for pixels."""
+    return np.asarray(np.abs(pixels[:, :1, ::5, ::3]) + 1, np.float32)
+
+
 def prompts_of() -> dict[str, npt.NDArray[Any]]:
     """Prompts for pictures of 32 pixels: two of three points each, and two boxes."""
     draw = np.random.default_rng(9)

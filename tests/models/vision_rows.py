@@ -94,6 +94,17 @@ def rows(t: Any) -> dict[str, Row]:
     }
     _POOL = {k: v for k, v in _PVT.items() if k in ("num_encoder_blocks", "depths", "strides")}
     _POOL |= {"hidden_sizes": [8, 16], "patch_sizes": [7, 3], "padding": [2, 1]}
+    _BIT = {"embedding_size": 8, "hidden_sizes": [32, 64], "depths": [2, 1], "num_groups": 4}
+    _CVT = {"embed_dim": [8, 12], "num_heads": [1, 3], "depth": [1, 2], "cls_token": [False, True],
+            "patch_sizes": [7, 3], "patch_stride": [4, 2], "patch_padding": [2, 1],
+            "mlp_ratio": [2.0, 3.0], "attention_drop_rate": [0.0] * 2, "drop_rate": [0.0] * 2,
+            "drop_path_rate": [0.0] * 2, "qkv_bias": [True] * 2, "kernel_qkv": [3, 3],
+            "qkv_projection_method": ["dw_bn"] * 2, "padding_kv": [1, 1], "stride_kv": [2, 2],
+            "padding_q": [1, 1], "stride_q": [1, 1]}  # fmt: skip
+    _FOCAL = {"image_size": 32, "embed_dim": 8, "depths": [1, 2], "focal_levels": [2, 1],
+              "focal_windows": [3, 5], "hidden_sizes": [8, 16]}  # fmt: skip
+    _LEVIT = {"image_size": 64, "hidden_sizes": [16, 24, 32], "num_attention_heads": [2, 1, 2],
+              "depths": [1, 1, 1], "key_dim": [4, 8, 4]}  # fmt: skip
     _SWIFT = {"depths": [2, 2], "embed_dims": [8, 16], "downsamples": [True, True]}
     _ZOE = {
         "backbone_config": t._VIT
@@ -247,6 +258,23 @@ def rows(t: Any) -> dict[str, Row]:
         "poolformer-model": ("PoolFormerModel", _POOL | {
             "use_layer_scale": False, "pool_size": 5, "mlp_ratio": 2.0, "hidden_act": "relu",
             "num_channels": 2}, (33, 40)),
+        "bit": ("BitForImageClassification", _BIT | t._LABELS, (45, 38)),
+        "bit-after": ("BitModel", _BIT | {
+            "layer_type": "bottleneck", "global_padding": "SAME", "num_groups": 2,
+            "embedding_dynamic_padding": True}, (33, 40)),
+        "levit": ("LevitForImageClassificationWithTeacher", _LEVIT | t._LABELS, (64, 64)),
+        "levit-model": ("LevitModel", _LEVIT | {"mlp_ratio": [1, 0, 2]}, (64, 64)),
+        "cvt": ("CvtForImageClassification", _CVT | t._LABELS, (45, 38)),
+        "cvt-model": ("CvtModel", _CVT | {
+            "cls_token": [False, False], "qkv_bias": [False, True], "stride_kv": [2, 1],
+            "num_channels": 2}, (32, 48)),
+        "focalnet": ("FocalNetForImageClassification", _FOCAL | t._LABELS, (45, 38)),
+        "focalnet-model": ("FocalNetModel", _FOCAL | {
+            "use_conv_embed": True, "use_layerscale": True, "use_post_layernorm": True,
+            "use_post_layernorm_in_modulation": True, "normalize_modulator": True,
+            "hidden_act": "relu", "layer_norm_eps": 1e-3}, (32, 48)),
+        "prompt_depth_anything": (
+            "PromptDepthAnythingForDepthEstimation", t._DEPTH, (30, 18)),
         "swiftformer": ("SwiftFormerForImageClassification", _SWIFT | t._LABELS, (45, 38)),
         "swiftformer-model": ("SwiftFormerModel", _SWIFT | {
             "use_layer_scale": False, "mlp_ratio": 2, "down_patch_size": 2, "down_pad": 0,

@@ -31,6 +31,7 @@ HERE = Path(__file__).parent
 MODELS = HERE.parent / "models"
 NEW = 8  # tokens of an answer
 MOST = 7000  # numbers of pixels that are stored whole; more are halved
+LARGE = 30_000  # above this none is stored
 PLACES = 60  # tokens whose logits are stored, at most
 
 
@@ -55,6 +56,8 @@ def _class(name: str) -> Any:
 
 def model_of(row: Any, folder: Path) -> tuple[Any, dict[str, list[int]]]:
     """The model with the table's values under the names that it saves, and their shapes."""
+    if row.config["model_type"] == "fast_vlm":
+        _module(HERE / "fastvit_reference.py").stand_in()
     kind = _class(row.kind)
     settings = {k: v for k, v in row.config.items() if k != "model_type"}
     config = transformers.AutoConfig.for_model(row.config["model_type"], **settings)
@@ -87,7 +90,15 @@ def processor_of(row: Any, folder: Path) -> Any:
     name, settings = row.processor
     pictures = _class(name)(**settings)
     name, more = row.whole
+    if name == "FuyuProcessor":  # whose processor of pictures takes arrays only
+        patches = pictures.patchify_image
+        pictures.patchify_image = lambda image, **given: torch.from_numpy(
+            patches(np.asarray(image), **given)
+        )
     kind = _class(name)
+    if name == "FuyuProcessor":  # which cuts off what its tokenizers write first
+        marks = kind.replace_image_token
+        kind.replace_image_token = lambda *given, **more: "_" + marks(*given, **more)
     kind.check_argument_for_proper_class = lambda *given: None  # a part of video is left out
     stands = row.videos == "pictures"  # that of videos needs torchvision
     kinds = {"video_processor": pictures if stands else _class(row.videos)()} if row.videos else {}
@@ -108,14 +119,16 @@ def make(name: str) -> None:
         given = [images] if row.nested else images
         told = processor(text=[row.text], images=given, return_tensors="pt", **row.call)
         plain = processor.tokenizer("A text alone.", return_tensors="pt")
-    if told["pixel_values"].numel() > MOST:  # the model is given what is stored
+    if MOST < told["pixel_values"].numel() <= LARGE:  # the model is given what is stored
         told["pixel_values"] = told["pixel_values"].half().float()
     out: dict[str, torch.Tensor] = {"ids": told["input_ids"]}
     for key, value in told.items():
         if key not in ("input_ids", "attention_mask", "mm_token_type_ids", "token_type_ids"):
             small = not value.is_floating_point() and int(value.max()) < 1 << 15
             out[f"input:{key}"] = value.to(torch.int16 if small else value.dtype).contiguous()
-    if told["pixel_values"].numel() > MOST:
+    if told["pixel_values"].numel() > LARGE:  # ours must be equal: they make the same numbers
+        out = {key: value for key, value in out.items() if not key.startswith("input:")}
+    elif told["pixel_values"].numel() > MOST:
         out["input:pixel_values"] = out["input:pixel_values"].half()
     step = -(-told["input_ids"].shape[1] // PLACES)
     with torch.no_grad():

@@ -356,7 +356,11 @@ def _run(source: str, model: Any, pixels: Any, ids: Any) -> dict[str, Any]:
         if "image_embeds" in found:
             return {"out": found.image_embeds}
         if "predicted_depth" in found:
-            return {"out": found.predicted_depth}
+            made = {"out": found.predicted_depth}
+            if type(model).__name__ == "PromptDepthAnythingForDepthEstimation":
+                coarse = torch.from_numpy(TABLE.depths_of(pixels.numpy()))
+                made["prompted"] = model(pixels, prompt_depth=coarse).predicted_depth
+            return made
         if "masks_queries_logits" in found:
             return {
                 "out": found.class_queries_logits,

@@ -1,4 +1,4 @@
-"""GLM-4.1V, GLM-4.6V (GLM-V Team, 2025) and GLM-OCR (2026): Qwen's patches, joined by a product."""
+"""GLM-4.1V, -4.5V, -4.6V (GLM-V Team, 2025), GLM-OCR (2026): patches, joined by a product."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ from rushlight.models.reference import reference_keys
 ARCHITECTURES = (
     "Glm4vForConditionalGeneration",
     "Glm46VForConditionalGeneration",
+    "Glm4vMoeForConditionalGeneration",
     "GlmOcrForConditionalGeneration",
 )
 PLACE = "<|image|>"
-_TOKENS = {"glm_ocr": 59280}
+_OWN = ("glm_ocr", "glm4v_moe")  # those whose parts have model_types of their own
+_TOKENS = {"glm_ocr": 59280, "glm4v_moe": 151363}
 
 
 @dataclass
@@ -128,7 +130,7 @@ class _Tower(QwenTower):
 
 def _tower(kind: str, values: Mapping[str, Any]) -> _Tower:
     ocr = kind == "glm_ocr"
-    name = "glm_ocr_vision" if ocr else "glm4v_vision"
+    name = f"{kind if kind in _OWN else 'glm4v'}_vision"
     v = read_config(Vision, {**values, "model_type": name, "architectures": None})
     choose("vision_config: hidden_act", v.hidden_act, tuple(ACTIVATIONS))
     bias = v.attention_bias
@@ -145,12 +147,15 @@ def _tower(kind: str, values: Mapping[str, Any]) -> _Tower:
 
 def _text(kind: str, inner: Mapping[str, Any]) -> dict[str, Any]:
     """What GLM-4's language model is here where text_config leaves it out."""
-    told = reference_keys(f"{'glm_ocr' if kind == 'glm_ocr' else 'glm4v'}_text")
+    told = reference_keys(f"{kind if kind in _OWN else 'glm4v'}_text")
     usual = {k: v for k, v in (told.keys if told else {}).items() if v is not None}
     width, heads = (inner.get(k, usual.get(k)) for k in ("hidden_size", "num_attention_heads"))
     rotary = inner.get("rope_parameters") or inner.get("rope_scaling") or {}
-    share = rotary.get("partial_rotary_factor", inner.get("partial_rotary_factor", 1.0))
+    usual_share = 0.5 if kind == "glm4v_moe" else 1.0
+    share = rotary.get("partial_rotary_factor", inner.get("partial_rotary_factor", usual_share))
     more = {"attention_bias": kind != "glm_ocr", "partial_rotary_factor": share}
+    if kind == "glm4v_moe":
+        more["attention_bias"] = inner.get("attention_bias", True)
     if not inner.get("head_dim") and width and heads:
         more["head_dim"] = width // heads
     return {"intermediate_size": 0, **usual, **inner, **more}
@@ -192,7 +197,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 
 
 FAMILY = Family(
-    model_types=("glm4v", "glm46v", "glm_ocr"),
+    model_types=("glm4v", "glm46v", "glm4v_moe", "glm_ocr"),
     tasks=("image-text-to-text", "chat", "text-generation"),
     architectures=ARCHITECTURES,
     base_prefix="model.",

@@ -1,4 +1,4 @@
-"""Qwen2-VL (Wang et al., 2024), 2.5-VL (Bai et al., 2025), 3-VL and 3.5: patches of any grid."""
+"""Qwen2-VL (Wang et al., 2024), 2.5-VL, 3-VL and 3.5, EXAONE 4.5 (LG, 2026): any grid."""
 
 from __future__ import annotations
 
@@ -27,6 +27,7 @@ ARCHITECTURES = (
     "Qwen3VLMoeForConditionalGeneration",
     "Qwen3_5ForConditionalGeneration",
     "Qwen3_5MoeForConditionalGeneration",
+    "Exaone4_5_ForConditionalGeneration",
 )
 PLACE = "<|image_pad|>"
 
@@ -101,6 +102,16 @@ class Vision25:
 
 
 @dataclass
+class VisionExaone(Vision25):
+    """The keys of vision_config of EXAONE 4.5."""
+
+    num_key_value_heads: int = 8
+    model_type: str = "exaone4_5_vision"
+
+    neutral = _ROTARY
+
+
+@dataclass
 class Vision3:
     """The keys of vision_config of Qwen3-VL."""
 
@@ -133,6 +144,7 @@ class Vision35(Vision3):
 _VISIONS: dict[str, Any] = {
     "qwen2_vl": (Vision, "qwen2_vl_vision"),
     "qwen2_5_vl": (Vision25, "qwen2_5_vl_vision"),
+    "exaone4_5": (VisionExaone, "exaone4_5_vision"),
     "qwen3_vl": (Vision3, "qwen3_vl_vision"),
     "qwen3_vl_moe": (Vision3, "qwen3_vl_moe_vision"),
     "qwen3_5": (Vision35, "qwen3_5_vision"),
@@ -155,11 +167,12 @@ def tower_of(kind: str, values: Mapping[str, Any]) -> TowerSpec:
             v.embed_dim, v.num_heads, v.depth, inner, v.hidden_size, patch, merge, **common
         )
     sizes = (v.hidden_size, v.num_heads, v.depth, v.intermediate_size, v.out_hidden_size)
-    if kind == "qwen2_5_vl":
+    if kind in ("qwen2_5_vl", "exaone4_5"):
         return TowerSpec(
             *sizes, patch, merge, **common, norm="rms", gated=True,
             window=v.window_size // v.patch_size,
             full=tuple(numbers_of("fullatt_block_indexes", v.fullatt_block_indexes)),
+            groups=v.num_key_value_heads if kind == "exaone4_5" else 0,
         )  # fmt: skip
     if int(v.num_position_embeddings**0.5) ** 2 != v.num_position_embeddings:
         raise FormatError(
@@ -192,7 +205,8 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
         raise FormatError(f"config.json: vision_config is {brief(vision)}; it must be an object")
     tower = tower_of(kind, vision)
     inner = config.get("text_config") or config
-    third = kind.startswith("qwen3")
+    third, plain = kind.startswith("qwen3"), kind == "exaone4_5"  # plain: of one position
+    usual = 67 if plain else 151655
     patches = PatchProcessor(tower.patch[1], tower.patch[0], tower.merge)
 
     def look(model: PictureDecoder, inputs: Mapping[str, Tensor]) -> Tensor:
@@ -208,13 +222,13 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
                 f"has hidden_size {spec.width}"
             )
         return Sight(
-            151655 if known.image_token_id is None else known.image_token_id,
+            usual if known.image_token_id is None else known.image_token_id,
             PLACE,
             {"model.visual": QwenTower(tower)},
             look,
             lambda files, _: patch_processor(files, patches, PLACE),
             deep=len(tower.deep),
-            sections=True,
+            sections=not plain,
             merge=tower.merge,
             scale="pixels" if kind == "qwen2_5_vl" else "thousandths",
             inline=f"<|vision_start|>{PLACE}<|vision_end|>",
@@ -230,7 +244,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> PictureDecoder:
 
     return seeing_decoder(
         config, names, known, sight,
-        lambda spec: by_sections(spec, _sections(inner, kind), third), text=text,
+        None if plain else lambda spec: by_sections(spec, _sections(inner, kind), third), text=text,
     )  # fmt: skip
 
 

@@ -29,7 +29,7 @@ NAMES = DecoderNames(
     before_mlp="pre_feedforward_layernorm",
     after_mlp="post_feedforward_layernorm",
 )
-WARMTH = 0.1, 2048.0  # of queries without positions
+POWER = 0.1, 2048.0  # of queries without positions
 
 
 @dataclass
@@ -78,7 +78,7 @@ def describe(c: Config) -> DecoderSpec:
             rotary=rotary_of_kind(positions, a.head_dim, kind, 10000.0) if turned else None,
             norm=plain.norm,
             window=c.sliding_window if within[layer] else None,
-            warmth=None if turned else WARMTH,
+            power=None if turned else POWER,
             gate_over="each",
             gate_bias=True,
         )

@@ -1,4 +1,4 @@
-"""Depth Anything (Yang et al., 2024), versions 1 and 2: the depth of every pixel."""
+"""Depth Anything (Yang et al., 2024), 1 and 2, and by coarse depths (Lin et al., 2025): depths."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError, brief
 from rushlight.core.functional.network.vision import interpolate
+from rushlight.core.ops.reduce import amax, amin
 from rushlight.core.ops.unary import relu, sigmoid
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose, read_config
@@ -21,7 +22,7 @@ from rushlight.models.layers.vision.outputs.dense import Neck, NeckSpec
 from rushlight.models.layers.vision.outputs.stages import stages_of
 from rushlight.models.layers.vision.vit import ViT
 
-ARCHITECTURES = ("DepthAnythingForDepthEstimation",)
+ARCHITECTURES = ("DepthAnythingForDepthEstimation", "PromptDepthAnythingForDepthEstimation")
 
 
 @dataclass
@@ -67,7 +68,13 @@ class DepthAnything(ImageModel):
                 f"config.json: neck_hidden_sizes {widths}, reassemble_factors {factors} and the "
                 f"backbone's stages {self.wanted} do not agree"
             )
-        self.neck = Neck(NeckSpec(c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size))
+        self.prompted = c.model_type == "prompt_depth_anything"
+        self.neck = Neck(
+            NeckSpec(
+                c.reassemble_hidden_size, widths, factors, c.fusion_hidden_size,
+                prompted=self.prompted,
+            )
+        )  # fmt: skip
         if self.backbone.spec.patch != (c.patch_size, c.patch_size):
             raise FormatError(
                 f"config.json: patch_size is {c.patch_size}, but the backbone's is "
@@ -79,25 +86,50 @@ class DepthAnything(ImageModel):
         self.head.conv2 = nn.Conv2d(half, c.head_hidden_size, 3, padding=1)
         self.head.conv3 = nn.Conv2d(c.head_hidden_size, 1, 1)
 
-    def hidden(self, pixels: Tensor) -> Tensor:
-        """The map (batch, channels, height, width) that the head reads."""
+    def hidden(self, pixels: Tensor, depths: Tensor | None = None) -> Tensor:
+        """The map (batch, channels, height, width) that the head reads.
+
+        depths: (batch, 1, height, width) from 0 to 1, of any size.
+        """
         states = self.backbone.states(pixels)
         tall, wide = (
             n // p for n, p in zip(pixels.shape[2:], self.backbone.spec.patch, strict=True)
         )
         read = [self.backbone.normed(states[i]) if self.normed else states[i] for i in self.wanted]
         maps = self.neck.pictures(read, (tall, wide), 1 + self.backbone.spec.registers)
-        fused: Tensor = self.neck(maps)[self.config.head_in_index]
+        # The head of one with coarse depths reads the last, whatever its key says.
+        number = -1 if self.prompted else self.config.head_in_index
+        fused: Tensor = self.neck(maps, depths)[number]
         return fused
 
-    def forward(self, pixels: Tensor) -> Tensor:
+    def forward(self, pixels: Tensor, prompt_depth: Tensor | None = None) -> Tensor:
+        """Depths (batch, height, width) of pixels (batch, channels, height, width).
+
+        prompt_depth: (batch, 1, rows, columns), coarse depths in meters, which the result is in
+        then. ValueError where the model takes none, or for another shape.
+        """
+        c = self.config
+        if prompt_depth is None:
+            return self._depths(self.hidden(pixels), pixels)
+        shape = prompt_depth.shape
+        if not self.prompted or len(shape) != 4 or shape[:2] != (len(pixels), 1):
+            raise ValueError(
+                f"{c.model_type}: prompt_depth is {shape}; prompt_depth_anything takes "
+                f"({len(pixels)}, 1, rows, columns), other models none"
+            )
+        least, most = (f(prompt_depth.flatten(1), 1).reshape(-1, 1, 1, 1) for f in (amin, amax))
+        share = (prompt_depth - least) / (most - least)
+        depths = self._depths(self.hidden(pixels, share), pixels)
+        return depths * (most - least)[:, 0] + least[:, 0]
+
+    def _depths(self, fused: Tensor, pixels: Tensor) -> Tensor:
         c, head = self.config, self.head
-        x = head.conv1(self.hidden(pixels))
+        x = head.conv1(fused)
         size = tuple(n // c.patch_size * c.patch_size for n in pixels.shape[2:])
         x = interpolate(x, size=size, mode="bilinear", align_corners=True)
         x = head.conv3(relu(head.conv2(x)))[:, 0]
         depth: Tensor = relu(x) if c.depth_estimation_type == "relative" else sigmoid(x)
-        return depth * (c.max_depth or 1)
+        return depth if self.prompted else depth * (c.max_depth or 1)
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:
@@ -118,7 +150,7 @@ def build(config: dict[str, Any], names: Collection[str]) -> DepthAnything:
 
 
 FAMILY = Family(
-    model_types=("depth_anything",),
+    model_types=("depth_anything", "prompt_depth_anything"),
     tasks=("depth-estimation",),
     architectures=ARCHITECTURES,
     config=Config,

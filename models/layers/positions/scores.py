@@ -65,7 +65,7 @@ def query_temperature(context: AttentionContext, by: tuple[float, float, float])
     return shared(context, ("query_temperature", by), make)
 
 
-def query_warmth(context: AttentionContext, by: tuple[float, float]) -> Tensor:
+def query_power(context: AttentionContext, by: tuple[float, float]) -> Tensor:
     """The factor of queries that grows with their positions, (1 or batch, 1, length, 1).
 
     by: (p, n), for (1 + (position + 1) / n) to the power of p.
@@ -77,7 +77,7 @@ def query_warmth(context: AttentionContext, by: tuple[float, float]) -> Tensor:
         grown = ops.log((positions.float() + 1) / by[1] + 1) * by[0]
         return grown.exp()[:, None, :, None]
 
-    return shared(context, ("query_warmth", by), make)
+    return shared(context, ("query_power", by), make)
 
 
 def same_chunk(

@@ -231,6 +231,8 @@ class PictureDecoder(Decoder):
         texts = [picture.text.replace(NUMBER, str(i)) for i, picture in enumerate(pictures)]
         after = zip(texts, pieces[1:], strict=True)
         full_text = pieces[0] + "".join(text + piece for text, piece in after)
+        if self.sight.joined is not None and pictures:
+            full_text = self.sight.joined(full_text)
         ids = self.encode_text(full_text, add_special_tokens=special)
         counts = [self._count(p) for p in pictures]
         return prompt_of(ids, self.sight.token, pictures, counts, self.sight.others)

@@ -37,7 +37,8 @@ class TowerSpec:
     table: rows of learned positions, the square of a number, which are interpolated. patch_bias: of
     the first product. late: names of the merger are Qwen3-VL's. deep: layers after which a merger
     of its own makes rows too. biases: of queries, keys and values, of the product after attention,
-    and of the MLP. head_norms: queries and keys are normalized in each head.
+    and of the MLP. head_norms: queries and keys are normalized in each head. groups: heads of keys
+    and values; 0: as many as of queries.
     """
 
     width: int
@@ -62,12 +63,18 @@ class TowerSpec:
     head_norms: bool = False
     eps: float = 1e-6
     theta: float = 10000.0
+    groups: int = 0
 
     def __post_init__(self) -> None:
         if self.heads < 1 or self.width % (4 * self.heads):
             raise FormatError(
                 f"config.json: vision_config: a width of {self.width} does not divide into "
                 f"{self.heads} heads of a multiple of 4"
+            )
+        if self.groups and (self.groups < 1 or self.heads % self.groups):
+            raise FormatError(
+                f"config.json: vision_config: num_key_value_heads is {self.groups}; it must divide "
+                f"{self.heads} heads"
             )
         if any(not 0 <= i < self.layers for i in self.deep):
             raise FormatError(
@@ -172,7 +179,9 @@ class _Block(nn.Module):
         self.spec = spec
         kind = NormSpec("rms" if spec.norm == "rms" else "layer", spec.eps)
         self.norm1, self.norm2 = (make_norm(spec.width, kind) for _ in range(2))
-        put(self, "attn.qkv", nn.Linear(spec.width, 3 * spec.width, spec.biases[0]))
+        head, groups = spec.width // spec.heads, spec.groups or spec.heads
+        self.sizes = spec.heads, groups, groups
+        put(self, "attn.qkv", nn.Linear(spec.width, sum(self.sizes) * head, spec.biases[0]))
         put(self, "attn.proj", nn.Linear(spec.width, spec.width, spec.biases[1]))
         for name in ("attn.q_norm", "attn.k_norm") if spec.head_norms else ():
             put(self, name, nn.RMSNorm(spec.width // spec.heads, spec.eps))
@@ -185,8 +194,8 @@ class _Block(nn.Module):
         spec = self.spec
         attn: Any = self.get_submodule("attn")
         mlp: Any = self.get_submodule("mlp")
-        heads = attn.qkv(self.norm1(x)).reshape(x.shape[0], 3, spec.heads, -1)
-        q, k, v = (heads[:, i].transpose(0, 1).unsqueeze(0) for i in range(3))
+        heads = attn.qkv(self.norm1(x)).reshape(x.shape[0], sum(self.sizes), -1)
+        q, k, v = (y.transpose(0, 1).unsqueeze(0) for y in heads.split(self.sizes, 1))
         if spec.head_norms:
             q, k = attn.q_norm(q), attn.k_norm(k)
         q, k = (ops.rope(y, *angles, interleaved=False) for y in (q, k))
@@ -262,7 +271,8 @@ def attention_in_runs(q: Tensor, k: Tensor, v: Tensor, runs: Sequence[int]) -> T
             y[0, :, begin:end].reshape(y.shape[1], count, length, -1).transpose(0, 1)
             for y in (q, k, v)
         )
-        seen = scaled_dot_product_attention(q_run, k_run, v_run)
+        shared = q.shape[1] != k.shape[1]
+        seen = scaled_dot_product_attention(q_run, k_run, v_run, enable_gqa=shared)
         outs.append(seen.transpose(0, 1).reshape(1, q.shape[1], end - begin, -1))
         begin = end
     return outs[0] if len(outs) == 1 else cat(outs, 2)

@@ -46,7 +46,8 @@ class Sight:
     it, which adds no special tokens then; special: whether the tokenizer adds them otherwise.
     sections: whether positions are by time, height and width; a picture moves those after it by the
     larger side of its grid. merge: how many patches each side of a row has, where the model's input
-    image_grid_thw counts patches. scale: what the numbers of boxes in answers count.
+    image_grid_thw counts patches. scale: what the numbers of boxes in answers count. joined: a
+    change of a prompt's text in which those of pictures stand.
     """
 
     token: int
@@ -64,6 +65,7 @@ class Sight:
     inline: str = ""
     scale: Scale = "thousandths"
     others: tuple[int, ...] = ()
+    joined: Callable[[str], str] | None = None
 
 
 def grids_of(value: Any) -> list[tuple[int, int, int]]:

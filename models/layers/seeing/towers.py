@@ -131,8 +131,8 @@ class Tower(nn.Module):
         tables: Rotation | None = None
         if spec.places == "rotary":
             tables = self._rotations(grid, x)
-        elif names.positions:
-            x = x + self._placed(grid).to(x.dtype)
+        else:
+            x = x + self._placed(grid).to(x.dtype) if names.positions else x
             if spec.layer.rotary is not None:
                 tables = spec.layer.rotary.tables(grid, 0, x)
         x = self.get_submodule(names.before)(x) if names.before else x
@@ -217,7 +217,7 @@ class Tower(nn.Module):
 
 @dataclass
 class IdeficsVision:
-    """The keys of vision_config of Idefics3 and SmolVLM."""
+    """The keys of vision_config of Idefics2, Idefics3 and SmolVLM."""
 
     hidden_size: int = 1152
     intermediate_size: int = 3072
@@ -270,6 +270,16 @@ class InternVision:
     model_type: str = "internvl_vision"
 
     neutral = {"layer_scale_init_value": (), "projection_dropout": ()}
+
+
+@dataclass
+class QianfanVision(InternVision):
+    """The keys of vision_config of Qianfan-OCR."""
+
+    attention_bias: bool = True
+    model_type: str = "qianfan_ocr_vision"
+
+    neutral = InternVision.neutral | {"drop_path_rate": ()}  # noqa: RUF012
 
 
 @dataclass
@@ -339,7 +349,8 @@ def _intern(c: Any) -> TowerSpec:
         _plain(c), layer=layer, names=TowerNames(
             "embeddings.patch_embeddings.projection", "", "embeddings.cls_token",
             "embeddings.position_embeddings" if c.use_absolute_position_embeddings else "",
-            layers="encoder.layer", last="" if c.use_mean_pooling else "layernorm",
+            layers="layers" if isinstance(c, QianfanVision) else "encoder.layer",
+            last="" if c.use_mean_pooling else "layernorm",
             mask="embeddings.mask_token" if c.use_mask_token else "",
         ),
     )  # fmt: skip
@@ -370,9 +381,11 @@ _KINDS: dict[str, tuple[type, Callable[[Any], TowerSpec]]] = {
     "clip_vision_model": (ClipVision, _clip),
     "siglip_vision_model": (SiglipVision, _siglip),
     "siglip2_vision_model": (Siglip2Vision, _siglip2),
+    "idefics2_vision": (IdeficsVision, _idefics),
     "idefics3_vision": (IdeficsVision, _idefics),
     "smolvlm_vision": (IdeficsVision, _idefics),
     "internvl_vision": (InternVision, _intern),
+    "qianfan_ocr_vision": (QianfanVision, _intern),
     "pixtral": (PixtralVision, _pixtral),
 }
 
@@ -394,7 +407,8 @@ def tower_of(config: Mapping[str, Any], default: str, **usual: Any) -> TowerSpec
     values = {**usual, **vision_of(config)}
     kind = values.get("model_type") or default
     # Checkpoints name SigLIP's tower so too.
-    kind = {"siglip": "siglip_vision_model", "clip": "clip_vision_model"}.get(kind, kind)
+    kind = {"siglip": "siglip_vision_model", "clip": "clip_vision_model",
+            "idefics2": "idefics2_vision"}.get(kind, kind)  # fmt: skip
     if kind not in _KINDS:
         raise FormatError(
             f"config.json: vision_config: model_type {brief(kind)} is not supported in "

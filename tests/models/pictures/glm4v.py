@@ -1,7 +1,8 @@
-"""Rows of GLM-4.1V, GLM-4.6V and GLM-OCR."""
+"""Rows of GLM-4.1V, GLM-4.5V, GLM-4.6V and GLM-OCR."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 SPECIAL = ("<|begin_of_image|>", "<|end_of_image|>", "<|image|>", "<|video|>",
@@ -22,10 +23,12 @@ def rows(t: Any) -> dict[str, Any]:
     tokens = {"image_token_id": 258, "video_token_id": 259}
 
     def row(kind: str, name: str, whole: str, vision: dict[str, Any], **config: Any) -> Any:
-        inner = "glm_ocr" if kind == "glm_ocr" else "glm4v"
+        inner = kind if kind in ("glm_ocr", "glm4v_moe") else "glm4v"
+        more = config.pop("text", {})
         return t.Row(
             f"{name}ForConditionalGeneration",
-            {"model_type": kind, **tokens, "text_config": {**text, "model_type": f"{inner}_text"},
+            {"model_type": kind, **tokens,
+             "text_config": {**text, **more, "model_type": f"{inner}_text"},
              "vision_config": {**tower, **vision, "model_type": f"{inner}_vision"}, **config},
             SPECIAL, (f"{whole}ImageProcessorPil", patches), (f"{whole}Processor", {}), TEXT,
         )  # fmt: skip
@@ -33,5 +36,11 @@ def rows(t: Any) -> dict[str, Any]:
     return {
         "glm4v": row("glm4v", "Glm4v", "Glm4v", {"attention_bias": True}),
         "glm46v": row("glm46v", "Glm46V", "Glm46V", {}, tie_word_embeddings=True),
+        "glm4v_moe": replace(
+            row("glm4v_moe", "Glm4vMoe", "Glm4v", {}, text={
+                "n_routed_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
+                "attention_bias": False, "routed_scaling_factor": 1.5, "norm_topk_prob": False,
+            }), sizes=((30, 40),), text=TEXT.partition(" and")[0] + " What?",
+        ),
         "glm_ocr": row("glm_ocr", "GlmOcr", "Glm46V", {}),
-    }
+    }  # fmt: skip

@@ -1,4 +1,4 @@
-"""Rows of InternVL, Aya Vision and Command A Vision."""
+"""Rows of InternVL, Qianfan-OCR, Aya Vision and Command A Vision."""
 
 from __future__ import annotations
 
@@ -36,6 +36,15 @@ def rows(t: Any) -> dict[str, Any]:
              "vision_config": tower, "image_token_id": 258, "tie_word_embeddings": False},
             SPECIAL, ("GotOcr2ImageProcessorPil", cut),
             ("InternVLProcessor", {"image_seq_length": 4}), text, ((30, 40), (20, 57)), names,
+        ),
+        "qianfan_ocr": t.Row(
+            "QianfanOCRForConditionalGeneration",
+            {"model_type": "qianfan_ocr", "text_config": {**t.TEXT, "model_type": "qwen3"},
+             "vision_config": {**tower, "use_qk_norm": True}, "image_token_id": 258,
+             "tie_word_embeddings": False},
+            (*SPECIAL, "<image>"), ("GotOcr2ImageProcessorPil", cut),
+            ("QianfanOCRProcessor", {"image_seq_length": 4}), "What? <image> And this?",
+            ((20, 57),), names,
         ),
         "internvl-rms": t.Row(
             "InternVLForConditionalGeneration",

@@ -1,7 +1,8 @@
-"""Rows of Qwen2-VL, Qwen2.5-VL, Qwen3-VL and Qwen3.5."""
+"""Rows of Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3.5 and EXAONE 4.5."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 SPECIAL = ("<|vision_start|>", "<|vision_end|>", "<|image_pad|>", "<|video_pad|>", "<|im_end|>")
@@ -24,6 +25,7 @@ def rows(t: Any) -> dict[str, Any]:
         name = {
             "qwen2_vl": "Qwen2VL",
             "qwen2_5_vl": "Qwen2_5_VL",
+            "exaone4_5": "Exaone4_5_",
             "qwen3_vl": "Qwen3VL",
             "qwen3_vl_moe": "Qwen3VLMoe",
             "qwen3_5": "Qwen3_5",
@@ -36,6 +38,7 @@ def rows(t: Any) -> dict[str, Any]:
             SPECIAL,
             ("Qwen2VLImageProcessorPil", patches),
             ("Qwen3VLProcessor" if kind.startswith("qwen3") else
+             "Exaone4_5_Processor" if kind == "exaone4_5" else
              "Qwen2VLProcessor" if kind == "qwen2_vl" else "Qwen2_5_VLProcessor", {}),
             TEXT,
         )  # fmt: skip
@@ -60,7 +63,13 @@ def rows(t: Any) -> dict[str, Any]:
     }
     experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 20,
                "shared_expert_intermediate_size": 12}  # fmt: skip
+    exaone = row(
+        "exaone4_5", {"model_type": "exaone4", "sliding_window": 20, "sliding_window_pattern": 2},
+        {"hidden_size": 24, "intermediate_size": 28, "out_hidden_size": 48, "window_size": 16,
+         "fullatt_block_indexes": [1], "num_key_value_heads": 1},
+    )  # fmt: skip
     return {
+        "exaone4_5": replace(exaone, text=TEXT.partition(" and")[0] + "!", sizes=((50, 21),)),
         "qwen3_vl_moe": row(
             "qwen3_vl_moe", {**old, **{k: experts[k] for k in list(experts)[:3]}},
             {**third, "deepstack_visual_indexes": [1]},

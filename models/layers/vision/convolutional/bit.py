@@ -1,4 +1,4 @@
-"""BiT's ResNet (Kolesnikov et al., 2019), with norms after standardized convolutions."""
+"""BiT's ResNet (Kolesnikov et al., 2019), with norms after or before standardized convolutions."""
 
 from __future__ import annotations
 
@@ -66,17 +66,27 @@ class _Layer(nn.Module):
     def __init__(self, c: Config, inputs: int, outputs: int, stride: int, first: bool) -> None:
         inner, same = divisible(outputs * _SHARE), c.global_padding is not None
         widths, steps = (inputs, inner, inner, outputs), (1, stride, 1)
+        self.before = c.layer_type == "preactivation"
         for i, kernel in enumerate((1, 3, 1)):
             conv = StdConv(widths[i], widths[i + 1], kernel, steps[i], same)
             put(self, f"conv{i + 1}", conv)
-            put(self, f"norm{i + 1}", nn.GroupNorm(c.num_groups, widths[i + 1]))
+            normed = widths[i if self.before else i + 1]
+            put(self, f"norm{i + 1}", nn.GroupNorm(c.num_groups, normed))
         if first:
             put(self, "downsample.conv", StdConv(inputs, outputs, 1, stride, same))
-            put(self, "downsample.norm", nn.GroupNorm(c.num_groups, outputs))
+            if not self.before:
+                put(self, "downsample.norm", nn.GroupNorm(c.num_groups, outputs))
         self.first, self.act = first, ACTIVATIONS[c.hidden_act]
 
     def forward(self, x: Tensor) -> Tensor:
         short = x
+        if self.before:
+            for i in (1, 2, 3):
+                x = self.act(self.get_submodule(f"norm{i}")(x))
+                if i == 1 and self.first:
+                    short = self.get_submodule("downsample.conv")(x)
+                x = self.get_submodule(f"conv{i}")(x)
+            return x + short
         if self.first:
             side: Any = self.get_submodule("downsample")
             short = side.norm(side.conv(x))
@@ -105,7 +115,8 @@ class Bit(nn.Module):
         self.config, before = c, c.embedding_size
         same = c.global_padding is not None
         put(self, "embedder.convolution", StdConv(c.num_channels, before, 7, 2, same))
-        put(self, "embedder.norm", nn.GroupNorm(c.num_groups, before))
+        if c.layer_type != "preactivation":
+            put(self, "embedder.norm", nn.GroupNorm(c.num_groups, before))
         self.widths = [before]
         for i, (depth, size) in enumerate(zip(c.depths, sizes, strict=True)):
             layers = []
@@ -122,7 +133,8 @@ class Bit(nn.Module):
         x = stem.get_submodule("convolution")(pixels)
         if c.global_padding is None:
             x = pad(x, (1, 1, 1, 1))
-        x = ACTIVATIONS[c.hidden_act](stem.get_submodule("norm")(x))
+        if c.layer_type != "preactivation":
+            x = ACTIVATIONS[c.hidden_act](stem.get_submodule("norm")(x))
         # What is padded is 0, as the published code has it.
         x = padded_same(x, 3, 2) if c.embedding_dynamic_padding else x
         maps = [max_pool2d(x, 3, 2)]

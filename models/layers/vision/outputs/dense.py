@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from rushlight.core import nn
 from rushlight.core.basis.errors import FormatError
@@ -23,6 +24,7 @@ class NeckSpec:
     becomes of the first token: "ignore", "add", or "project" beside each other with `act`. norms,
     bias: of the convolutions of the sums. doubled: each map is twice as large as the one before,
     not as large as the next state's. plain: how many of the first states are maps already.
+    prompted: sums take a map of depths that is given.
     """
 
     inputs: int
@@ -35,6 +37,7 @@ class NeckSpec:
     bias: bool = True
     doubled: bool = False
     plain: int = 0
+    prompted: bool = False
 
     def __post_init__(self) -> None:
         # Maps are enlarged by whole numbers, and made smaller by 1 / n.
@@ -89,9 +92,9 @@ class Neck(nn.Module):
             maps.append(x.transpose(1, 2).reshape(len(x), -1, *grid))
         return maps
 
-    def forward(self, maps: Sequence[Tensor]) -> list[Tensor]:
-        """The fused maps, the last of which is the finest."""
-        return self.fused(self.shaped(maps))
+    def forward(self, maps: Sequence[Tensor], depths: Tensor | None = None) -> list[Tensor]:
+        """The fused maps, the last of which is the finest; depths: (batch, 1, height, width)."""
+        return self.fused(self.shaped(maps), depths)
 
     def shaped(self, maps: Sequence[Tensor]) -> list[Tensor]:
         """The maps at their sizes, each with the channels of the sums."""
@@ -105,14 +108,15 @@ class Neck(nn.Module):
             seen.append(self.get_submodule(f"convs.{i}")(x))
         return seen
 
-    def fused(self, seen: Sequence[Tensor]) -> list[Tensor]:
+    def fused(self, seen: Sequence[Tensor], depths: Tensor | None = None) -> list[Tensor]:
         """The fused maps of what `shaped` gives."""
         fused: list[Tensor] = []
         for i, x in enumerate(reversed(seen)):
             sized = i + 1 < len(seen) and not self.spec.doubled
             size = seen[-2 - i].shape[2:] if sized else None
             fuse = self.get_submodule(f"fusion_stage.layers.{i}")
-            fused.append(fuse(x, None, size) if not fused else fuse(fused[-1], x, size))
+            both = (fused[-1], x) if fused else (x, None)
+            fused.append(fuse(*both, size, depths))
         return fused
 
 
@@ -137,13 +141,27 @@ class _Fusion(nn.Module):
     def __init__(self, spec: NeckSpec) -> None:
         self.projection = nn.Conv2d(spec.fused, spec.fused, 1)
         self.residual_layer1, self.residual_layer2 = _Residual(spec), _Residual(spec)
+        for i in (1, 2, 3) if spec.prompted else ():
+            conv = nn.Conv2d(1 if i == 1 else spec.fused, spec.fused, 3, padding=1)
+            put(self, f"prompt_depth_layer.convolution{i}", conv)
 
-    def forward(self, x: Tensor, other: Tensor | None, size: tuple[int, ...] | None) -> Tensor:
+    def forward(
+        self,
+        x: Tensor,
+        other: Tensor | None,
+        size: tuple[int, ...] | None,
+        depths: Tensor | None = None,
+    ) -> Tensor:
         if other is not None:
             if other.shape != x.shape:
                 other = interpolate(other, size=x.shape[2:], mode="bilinear")
             x = x + self.residual_layer1(other)
         x = self.residual_layer2(x)
+        if depths is not None:
+            layer: Any = self.get_submodule("prompt_depth_layer")
+            y = interpolate(depths, size=x.shape[2:], mode="bilinear")
+            y = relu(layer.convolution2(relu(layer.convolution1(y))))
+            x = x + layer.convolution3(y)
         target = size or (2 * x.shape[2], 2 * x.shape[3])
         out: Tensor = self.projection(
             interpolate(x, size=target, mode="bilinear", align_corners=True)
