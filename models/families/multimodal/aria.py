@@ -58,7 +58,7 @@ class Config:
     eos_token_id: Any = None
     model_type: str = "aria"
 
-    neutral = {"max_value_projector_patch_to_query_dict": ()}
+    neutral = {"max_value_projector_patch_to_query_dict": (), "patch_size": ()}
 
 
 class _Queries(nn.Module):

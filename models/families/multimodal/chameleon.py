@@ -56,7 +56,7 @@ class Codes:
 class Config(llama.Config):
     """The keys of config.json that the model depends on."""
 
-    neutral = {"model_parallel_size": ()}
+    neutral = {"model_parallel_size": (), "beta": ()}
 
     num_key_value_heads: int | None = 32
     max_position_embeddings: int = 4096

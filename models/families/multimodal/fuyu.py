@@ -39,7 +39,7 @@ class Config:
     eos_token_id: Any = None
     model_type: str = "fuyu"
 
-    neutral = {"image_size": ()}
+    neutral = {"image_size": (), "torch_dtype": ()}
 
 
 @dataclass(frozen=True)

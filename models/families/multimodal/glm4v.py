@@ -53,7 +53,7 @@ class Config:
 
     neutral = dict.fromkeys(
         ("video_token_id", "image_start_token_id", "image_end_token_id", "video_start_token_id",
-         "video_end_token_id"), (),
+         "video_end_token_id", "num_local_experts"), (),
     )  # fmt: skip
 
 

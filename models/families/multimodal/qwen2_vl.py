@@ -32,6 +32,12 @@ ARCHITECTURES = (
 PLACE = "<|image_pad|>"
 
 
+# What EXAONE 4.5 asks of its language model's configuration.
+_OF_TEXT: dict[str, Any] = dict.fromkeys(
+    ("num_attention_heads", "rms_norm_eps", "sliding_window", "sliding_window_pattern"), ()
+)
+
+
 @dataclass
 class Config:
     """The keys of config.json that the model depends on."""
@@ -50,7 +56,7 @@ class Config:
         "vision_token_id": (),
         "torch_dtype": (),
         "layer_types": (),
-    }
+    } | _OF_TEXT
 
 
 # theta is that of rope_parameters.
@@ -108,7 +114,7 @@ class VisionExaone(Vision25):
     num_key_value_heads: int = 8
     model_type: str = "exaone4_5_vision"
 
-    neutral = _ROTARY
+    neutral = _OF_TEXT | _ROTARY
 
 
 @dataclass

@@ -6,8 +6,8 @@
 /**
  * @typedef {import("./tools.js").Called} Called
  * @typedef {{ id: string, role: "user" | "assistant", content: string, note?: string, at: number,
- *   made: number, calls?: Called[] }} Message  at: its place in the conversation, an answer's that of
- *   its question. made: when it was written. calls: what the answer called, in order
+ *   made: number, calls?: Called[] }} Message  at: its place in the conversation, an answer's that
+ *   of its question. made: when it was written. calls: what the answer called, in order
  * @typedef {{ id: string, at: number, messages: Message[] }} Chat
  */
 

@@ -1,4 +1,4 @@
-// tools.js: what a model may call while it answers: a calculator, a clock, and a search in documents
+// tools.js: what a model may call while it answers: a calculator, a clock, and a search in texts
 // that the visitor opens. All of it runs in the page.
 
 import { openable } from "../shared/opening/dropping.js";
@@ -81,7 +81,9 @@ const indexed = () => (index ??= makeIndex());
 async function makeIndex() {
   const { default: MiniSearch } = await import("../shared/minisearch.js");
   const made = new MiniSearch({ fields: ["name", "text"], storeFields: ["name", "text"] });
-  const rows = [...documents].flatMap(([name, all]) => passages(all).map((text) => ({ name, text })));
+  const rows = [...documents].flatMap(([name, all]) =>
+    passages(all).map((text) => ({ name, text })),
+  );
   made.addAll(rows.map((row, id) => ({ id, ...row })));
   return made;
 }
