@@ -83,6 +83,20 @@ class Body(Protocol):
         """
 
 
+class BlockOf:
+    """A class of blocks with its further arguments, which descriptions hold; models are pickled.
+
+    Called with the description, and a layer's number where there is one, it makes the block.
+    """
+
+    def __init__(self, kind: Callable[..., nn.Module], *arguments: Any) -> None:
+        self.kind, self.arguments = kind, arguments
+
+    def __call__(self, spec: EncoderSpec, *number: int) -> nn.Module:
+        """The block of a description."""
+        return self.kind(spec, *self.arguments)
+
+
 @dataclass(frozen=True)
 class EncoderSpec:
     """An encoder `width` features wide, for `context` tokens with `types` token types (0: none).

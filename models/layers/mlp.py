@@ -21,6 +21,15 @@ from rushlight.models.layers.norms import NormSpec, make_norm
 from rushlight.models.layers.routing import Router, RoutingSpec
 from rushlight.models.layers.xielu import XIELU
 
+
+def _quick_gelu(x: Tensor) -> Tensor:
+    return x * (x * 1.702).sigmoid()
+
+
+def _squared_relu(x: Tensor) -> Tensor:
+    return x.relu().square()
+
+
 # By transformers' names. quick_gelu: Hendrycks and Gimpel (2016); relu2: So et al. (2021).
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "gelu": ops.gelu,
@@ -31,9 +40,9 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "hardswish": activations.hardswish,
     "leaky_relu": activations.leaky_relu,
     "mish": activations.mish,
-    "quick_gelu": lambda x: x * (x * 1.702).sigmoid(),
+    "quick_gelu": _quick_gelu,
     "relu": ops.relu,
-    "relu2": lambda x: x.relu().square(),
+    "relu2": _squared_relu,
     "relu6": activations.relu6,
     "sigmoid": ops.sigmoid,
     "silu": ops.silu,

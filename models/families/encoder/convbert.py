@@ -10,7 +10,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.families.encoder import electra
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.span_conv import SpanConvLayer, halved
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 
 ARCHITECTURES = ("ConvBertModel",)
@@ -48,7 +48,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
             c,
             pooler=False,
             embedding=c.embedding_size,
-            layer=lambda spec, _: SpanConvLayer(spec, size, groups),
+            layer=BlockOf(SpanConvLayer, size, groups),
         ),
         ratio,
     )

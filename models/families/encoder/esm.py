@@ -14,7 +14,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.inputs import MaskedEmbeddings
-from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 from rushlight.models.layers.naming import put
@@ -89,7 +89,7 @@ def describe(c: Config, pooler: bool, stored: bool = True) -> EncoderSpec:
         names=TURNED if kind == "rotary" and stored else NAMES,
         rotary=turns if kind == "rotary" else (),
         dropout=c.hidden_dropout_prob,
-        input=lambda spec: MaskedEmbeddings(spec, mask, normed),
+        input=BlockOf(MaskedEmbeddings, mask, normed),
     )
 
 

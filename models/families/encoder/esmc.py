@@ -11,7 +11,7 @@ from rushlight.models.config_schema import choose
 from rushlight.models.families.encoder import eurobert
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.normed_queries import NormedQueriesLayer
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 from rushlight.models.layers.naming import put
@@ -69,7 +69,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         gated=True,
         biases=(c.attention_bias, c.attention_bias, c.mlp_bias, c.mlp_bias),
         names=NAMES,
-        layer=lambda spec, _: NormedQueriesLayer(spec, share),
+        layer=BlockOf(NormedQueriesLayer, share),
     )
 
 

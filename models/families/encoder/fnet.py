@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.fourier import FourierLayer
-from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -41,7 +41,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         heads=1,
         project=True,
         names=NAMES,
-        layer=lambda spec, _: FourierLayer(spec),
+        layer=BlockOf(FourierLayer),
     )
 
 

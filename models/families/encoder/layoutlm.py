@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.inputs import BoxEmbeddings
-from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -26,7 +26,7 @@ class Config(BertConfig):
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
     places = c.max_2d_position_embeddings
-    return bert_spec(c, pooler=pooler, input=lambda spec: BoxEmbeddings(spec, places))
+    return bert_spec(c, pooler=pooler, input=BlockOf(BoxEmbeddings, places))
 
 
 FAMILY = Family(

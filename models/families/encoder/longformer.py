@@ -18,7 +18,7 @@ from rushlight.models.config_schema import checked
 from rushlight.models.families.encoder import roberta
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.wide_window import WideWindowLayer
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
 from rushlight.models.layers.heads import ROBERTA, head_of
 
@@ -65,7 +65,7 @@ def describe(c: Config, pooler: bool, widen: Callable[[Tensor], Tensor | None]) 
     return replace(
         roberta.describe(c, pooler),
         windows=tuple(window // 2 + 1 for window in windows),
-        layer=lambda spec, _: WideWindowLayer(spec),
+        layer=BlockOf(WideWindowLayer),
         widen=widen,
     )
 

@@ -13,7 +13,7 @@ from rushlight.models.layers.blocks.bottleneck import (
     BottleneckSpec,
     NeighbourEmbeddings,
 )
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames, head_of
 from rushlight.models.layers.norms import NormSpec
@@ -64,8 +64,8 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         embedding=c.embedding_size,
         norm=NormSpec(NORMS[c.normalization_type], c.layer_norm_eps),
         head=max(size // max(c.num_attention_heads, 1), 1),
-        input=lambda spec: NeighbourEmbeddings(spec, narrow),
-        layer=lambda spec, _: BottleneckLayer(spec, narrow),
+        input=BlockOf(NeighbourEmbeddings, narrow),
+        layer=BlockOf(BottleneckLayer, narrow),
     )
 
 

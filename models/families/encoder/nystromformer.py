@@ -13,7 +13,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.value_conv import ValueConvLayer
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -46,7 +46,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     spec = bert_spec(c, pooler=False, first=2)
     if size is None:
         return spec
-    return replace(spec, layer=lambda told, _: ValueConvLayer(told, size))
+    return replace(spec, layer=BlockOf(ValueConvLayer, size))
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

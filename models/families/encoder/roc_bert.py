@@ -11,7 +11,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.inputs import WrittenEmbeddings
-from rushlight.models.layers.encoder import EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -53,7 +53,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     return bert_spec(
         c,
         pooler=pooler,
-        input=lambda spec: WrittenEmbeddings(spec, shapes, sounds, used, c.concat_input),
+        input=BlockOf(WrittenEmbeddings, shapes, sounds, used, c.concat_input),
     )
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.grouped import GroupedLayer
-from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -52,9 +52,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         c.intermediate_groups,
         c.output_groups,
     )
-    return bert_spec(
-        c, pooler=pooler, names=NAMES, layer=lambda spec, _: GroupedLayer(spec, groups)
-    )
+    return bert_spec(c, pooler=pooler, names=NAMES, layer=BlockOf(GroupedLayer, groups))
 
 
 FAMILY = Family(

@@ -15,7 +15,7 @@ from rushlight.models.config_schema import choose, read_config
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.tables import TableEmbeddings, TableReader
 from rushlight.models.layers.building import numbers_of
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames, head_of
 
@@ -83,7 +83,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     return bert_spec(
         c,
         pooler=pooler,
-        input=lambda spec: TableEmbeddings(spec, sizes, by_cell),
+        input=BlockOf(TableEmbeddings, sizes, by_cell),
         types=1,
         type_columns=len(sizes),
     )

@@ -12,7 +12,7 @@ from rushlight.core import nn
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.scattered import ScatteredLayer
-from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
 from rushlight.models.layers.heads import HeadNames, head_of
 from rushlight.models.layers.naming import put
@@ -92,7 +92,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         pooler=False,
         dropout=c.dropout,
         names=NAMES,
-        layer=lambda spec, _: ScatteredLayer(spec),
+        layer=BlockOf(ScatteredLayer),
     )
 
 

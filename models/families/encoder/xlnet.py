@@ -11,7 +11,7 @@ from rushlight.core.nn.parameter import parameter
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.sine_distances import SineLayer, Words
-from rushlight.models.layers.encoder import Encoder, EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
 from rushlight.models.layers.heads import HeadNames, head_of
 from rushlight.models.layers.mlp import ACTIVATIONS
@@ -52,6 +52,10 @@ class Config:
     model_type: str = "xlnet"
 
 
+def _words(spec: EncoderSpec) -> Words:
+    return Words(spec.vocab, spec.width)
+
+
 def describe(c: Config, pooler: bool) -> EncoderSpec:
     """The description of the encoder that a configuration asks for."""
     choose("attn_type", c.attn_type, ("bi",))
@@ -75,8 +79,8 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         absolute=False,
         dropout=c.dropout,
         names=NAMES,
-        input=lambda spec: Words(spec.vocab, spec.width),
-        layer=lambda spec, _: SineLayer(spec, farthest),
+        input=_words,
+        layer=BlockOf(SineLayer, farthest),
     )
 
 

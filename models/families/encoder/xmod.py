@@ -9,7 +9,7 @@ from rushlight.core.basis.errors import FormatError, brief
 from rushlight.models.families.encoder import roberta
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.languages import LanguageLayer, LanguagesSpec
-from rushlight.models.layers.encoder import EncoderNames, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, EncoderNames, EncoderSpec
 from rushlight.models.layers.encoding import encoder_builder
 from rushlight.models.layers.heads import ROBERTA
 
@@ -57,7 +57,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
     return replace(
         roberta.describe(c, pooler),
         place="before" if c.pre_norm else "after",
-        layer=lambda spec, _: LanguageLayer(spec, languages),
+        layer=BlockOf(LanguageLayer, languages),
         names=NAMES,
     )
 

@@ -13,7 +13,7 @@ from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose
 from rushlight.models.families.family import Family
 from rushlight.models.layers.blocks.expected_hashes import HashLayer
-from rushlight.models.layers.encoder import Encoder, EncoderSpec
+from rushlight.models.layers.encoder import BlockOf, Encoder, EncoderSpec
 from rushlight.models.layers.encoding import BertConfig, bert_spec, encoder_builder
 from rushlight.models.layers.heads import HeadNames
 
@@ -47,7 +47,7 @@ def describe(c: Config, pooler: bool) -> EncoderSpec:
         raise FormatError(f"config.json: conv_window is {size}; it must be odd, up to 4095")
     if not 1 <= bits <= 64:
         raise FormatError(f"config.json: hash_code_len is {bits}; it must be 1 to 64")
-    return bert_spec(c, pooler=False, first=2, layer=lambda spec, _: HashLayer(spec, bits, size))
+    return bert_spec(c, pooler=False, first=2, layer=BlockOf(HashLayer, bits, size))
 
 
 def build(config: dict[str, Any], names: Collection[str]) -> Encoder:

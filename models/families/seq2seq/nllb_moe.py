@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import partial
 
 from rushlight.core.basis.errors import FormatError
 from rushlight.models.config_schema import choose
@@ -39,6 +40,10 @@ class Config(m2m_100.Config):
     }
 
 
+def _is_sparse(step: int, layer: int) -> bool:
+    return step > 0 and (layer + 1) % step == 0
+
+
 def _with_experts(c: Config, spec: Seq2SeqSpec) -> Seq2SeqSpec:
     choose("second_expert_policy", c.second_expert_policy, ("all",))
     if c.moe_eval_capacity_token_fraction < 1:
@@ -68,7 +73,7 @@ def _with_experts(c: Config, spec: Seq2SeqSpec) -> Seq2SeqSpec:
         )
         mlp = replace(stack.mlp, names=MLPNames(up="ffn.fc1", down="ffn.fc2"))
         stack = replace(stack, names=names, mlp=mlp)
-        return with_switches(stack, switch, lambda i: step > 0 and (i + 1) % step == 0)
+        return with_switches(stack, switch, partial(_is_sparse, step))
 
     return replace(
         spec,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from rushlight.models.config_schema import read_config
@@ -46,7 +47,11 @@ def _every(layers: int, sparse: int, given: int | None) -> Callable[[int], bool]
     says it.
     """
     step = (layers // sparse if sparse > 0 else layers) if given is None else given
-    return lambda layer: step == 1 or (step > 0 and layer % step == 1)
+    return partial(_is_sparse, step)
+
+
+def _is_sparse(step: int, layer: int) -> bool:
+    return step == 1 or (step > 0 and layer % step == 1)
 
 
 def _stack(c: Config, base: str, layers: int, mlp: int) -> StackSpec:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from rushlight.models.config_schema import choose
@@ -32,11 +33,11 @@ def describe(c: Any, names: Collection[str]) -> tuple[EncoderSpec, list[tuple[in
     choose("adapter_attn_dim", c.adapter_attn_dim, (None,))
     spec, convs = wav2vec2.describe(c, names)
     distances = RelativeSpec(c.num_buckets, c.max_bucket_distance)
+    return replace(spec, layer=partial(_layer, distances)), convs
 
-    def layer(of: EncoderSpec, i: int) -> GatedLayer:
-        return GatedLayer(of, None if i else distances)
 
-    return replace(spec, layer=layer), convs
+def _layer(distances: RelativeSpec, spec: EncoderSpec, number: int) -> GatedLayer:
+    return GatedLayer(spec, None if number else distances)
 
 
 FAMILY = wav2vec2.family(
