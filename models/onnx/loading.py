@@ -30,6 +30,14 @@ from rushlight.models.onnx.files import (
 )
 from rushlight.models.onnx.graph import GraphConfig, config_of, names_in, names_out
 from rushlight.models.onnx.ocr import read_by, roles_of
+from rushlight.models.onnx.supertonic import (
+    GRAPHS,
+    LETTERS,
+    SETTINGS,
+    is_supertonic,
+    small_files_of,
+    supertonic,
+)
 from rushlight.models.saving import SMALL
 from rushlight.models.small_files import small_json
 
@@ -87,6 +95,11 @@ def of_onnx(
         target = as_device(device)
         graphs = {r: onnx.load(place / chosen[n], device=target) for r, n in roles.items()}
         return read_by(graphs, files)
+    if is_supertonic(graph_files.paths):
+        chosen = graph_files.choose(GRAPHS, asked)
+        target = as_device(device)
+        graphs = {name: onnx.load(place / chosen[name], device=target) for name in GRAPHS}
+        return supertonic(graphs, small_files_of(place, files))
     if not meant and _has_weights(place, files):
         return None
     return from_folder(place, files, device=device, dtype=dtype, graph_files=graph_files)
@@ -108,8 +121,13 @@ def selected(dtype: Asked) -> Callable[[Sequence[str], Mapping[str, Any]], list[
         chosen = graph_files.choose(
             graphs_of(graph_files, config), dtype, custom_of(config_values)
         ).values()
+        small = (SETTINGS, LETTERS)
         # A file's tensors may lie beside it.
-        return [p for p in paths if any(p == c or p.startswith(f"{c}_data") for c in chosen)]
+        return [
+            p
+            for p in paths
+            if p in small or any(p == c or p.startswith(f"{c}_data") for c in chosen)
+        ]
 
     return select
 
@@ -162,6 +180,8 @@ def graphs_of(files: OnnxFiles, config: GraphConfig) -> tuple[str, ...]:
 
     LoadError where there is none that is known.
     """
+    if is_supertonic(files.paths):
+        return GRAPHS
     decoder = next((name for name in DECODERS if name in files), "")
     if "encoder_model" in files and decoder:
         more = (WITH_PAST,) if decoder == DECODERS[1] and WITH_PAST in files else ()

@@ -19,6 +19,7 @@ log = logging.getLogger("rushlight")
 _WANTED = ("*.json", "*.safetensors", "*.txt", "*.model", "*.jinja")
 # Wanted where there are no safetensors; the last two are Kokoro's.
 _PICKLED = ("pytorch_model*.bin", "adapter_model.bin", "kokoro-v*.pth", "voices/*.pt")
+_CONFIGS = ("config.json", "onnx/tts.json")  # beside ONNX files; the last one is Supertonic's
 # Copies of the weights in other formats; and a language's layers, of which MMS has a thousand.
 _OTHERS = ("onnx/*", "openvino/*", "coreml/*", "original/*", "consolidated*", "*.index.fp*.json",
            "adapter.*.safetensors")  # fmt: skip
@@ -164,9 +165,10 @@ def _graphs(
 ) -> list[Any]:
     """The ONNX files of a repository that are meant; [] where it has none."""
     paths = [f.rfilename for f in siblings]
-    if onnx is None or "config.json" not in paths or not any(".onnx" in path for path in paths):
+    config = next((path for path in _CONFIGS if path in paths), None)
+    if onnx is None or config is None or not any(".onnx" in path for path in paths):
         return []
-    chosen = _chosen(hub, repository, revision, name, siblings, "config.json", onnx)
+    chosen = _chosen(hub, repository, revision, name, siblings, config, onnx)
     return [f for f in siblings if f.rfilename in chosen]
 
 
