@@ -1,6 +1,6 @@
 """Distributions of random numbers, under the names of torch.distributions."""
 
-from rushlight.core.distributions import constraints, kl, transforms
+from rushlight.core.distributions import constraint_registry, constraints, kl, transforms
 from rushlight.core.distributions.bounded import (
     ContinuousBernoulli,
     GeneralizedPareto,
@@ -22,6 +22,7 @@ from rushlight.core.distributions.composed import (
     Pareto,
     TransformedDistribution,
 )
+from rushlight.core.distributions.constraint_registry import biject_to, transform_to
 from rushlight.core.distributions.continuous import (
     Cauchy,
     Exponential,
@@ -69,6 +70,6 @@ __all__ = [
     "MultivariateNormal", "NegativeBinomial", "Normal", "OneHotCategorical",
     "OneHotCategoricalStraightThrough", "Pareto", "Poisson", "RelaxedBernoulli",
     "RelaxedOneHotCategorical", "StudentT", "TransformedDistribution", "Uniform",
-    "VonMises", "Weibull", "Wishart", "constraints", "kl", "kl_divergence", "register_kl",
-    "transforms", *_transforms,
+    "VonMises", "Weibull", "Wishart", "biject_to", "constraint_registry", "constraints", "kl",
+    "kl_divergence", "register_kl", "transform_to", "transforms", *_transforms,
 ]  # fmt: skip

@@ -22,8 +22,10 @@ class Constraint:
     """A set of values: `check(value)` says which lie in it, without the last `event_dim` dims.
 
     `name` is what it is called, `is_discrete`: whether its values are; `bounds` are kept as
-    attributes. Raises nothing; `check` may.
+    attributes. Raises nothing; `check` may. kind: by which `biject_to` and `transform_to` know it.
     """
+
+    kind = ""
 
     def __init__(
         self,
@@ -50,6 +52,7 @@ def interval(lower: Any, upper: Any) -> Constraint:
     return Constraint(
         f"from {lower} to {upper}",
         lambda x: (x >= lower) & (x <= upper),
+        kind="interval",
         lower_bound=lower,
         upper_bound=upper,
     )
@@ -60,6 +63,7 @@ def half_open_interval(lower: Any, upper: Any) -> Constraint:
     return Constraint(
         f"from {lower} to below {upper}",
         lambda x: (x >= lower) & (x < upper),
+        kind="half_open_interval",
         lower_bound=lower,
         upper_bound=upper,
     )
@@ -76,6 +80,7 @@ def integer_interval(lower: Any, upper: Any) -> Constraint:
         f"an integer from {lower} to {upper}",
         check,
         is_discrete=True,
+        kind="integer_interval",
         lower_bound=lower,
         upper_bound=upper,
     )
@@ -83,17 +88,20 @@ def integer_interval(lower: Any, upper: Any) -> Constraint:
 
 def greater_than(lower: Any) -> Constraint:
     """Real numbers above `lower`."""
-    return Constraint(f"greater than {lower}", lambda x: x > lower, lower_bound=lower)
+    name = f"greater than {lower}"
+    return Constraint(name, lambda x: x > lower, kind="greater_than", lower_bound=lower)
 
 
 def greater_than_eq(lower: Any) -> Constraint:
     """Real numbers from `lower` on."""
-    return Constraint(f"at least {lower}", lambda x: x >= lower, lower_bound=lower)
+    name = f"at least {lower}"
+    return Constraint(name, lambda x: x >= lower, kind="greater_than_eq", lower_bound=lower)
 
 
 def less_than(upper: Any) -> Constraint:
     """Real numbers below `upper`."""
-    return Constraint(f"less than {upper}", lambda x: x < upper, upper_bound=upper)
+    name = f"less than {upper}"
+    return Constraint(name, lambda x: x < upper, kind="less_than", upper_bound=upper)
 
 
 def multinomial(upper: Any) -> Constraint:
@@ -114,7 +122,15 @@ def independent(base: Constraint, reinterpreted_batch_ndims: int) -> Constraint:
         inside = base.check(x)
         return inside.all(tuple(range(inside.ndim - n, inside.ndim))) if n else inside
 
-    return Constraint(base.name, check, base.event_dim + n, base.is_discrete)
+    return Constraint(
+        base.name,
+        check,
+        base.event_dim + n,
+        base.is_discrete,
+        kind="independent",
+        base_constraint=base,
+        reinterpreted_batch_ndims=n,
+    )
 
 
 def is_dependent(constraint: Constraint) -> bool:
@@ -172,3 +188,11 @@ corr_cholesky = Constraint(
     lambda x: lower_cholesky.check(x) & ((x.square().sum(-1) - 1).abs() <= 1e-4).all(-1),
     2,
 )
+
+# Those that are one set each are known by their own names.
+for _name in (
+    "boolean corr_cholesky dependent lower_cholesky lower_triangular nonnegative "
+    "nonnegative_integer one_hot positive positive_definite positive_integer real simplex square "
+    "symmetric unit_interval"
+).split():
+    globals()[_name].kind = _name

@@ -866,7 +866,11 @@ def test_an_answer_keeps_to_its_form(device: str) -> None:
     assert all(len(row.removesuffix("!").replace("word", "ing")) == 6 for row in rows)
 
 
-@pytest.mark.parametrize("way", [copy.deepcopy, lambda m: pickle.loads(pickle.dumps(m))])
+def pickled(m: Any) -> Any:
+    return pickle.loads(pickle.dumps(m))
+
+
+@pytest.mark.parametrize("way", [copy.deepcopy, pytest.param(pickled, marks=pytest.mark.native)])
 def test_a_copy_answers_alone(device: str, way: Any) -> None:
     messages = [{"role": "user", "content": "a rush"}]
     options: Any = {"max_new_tokens": 6, "temperature": 0.0}

@@ -78,6 +78,10 @@ class Tokenizer(ABC):
     post_processor: Any = None
     prefix: str = ""
 
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tokenizer:
+        """The tokenizer itself, which nothing changes: copies of a model share it."""
+        return self
+
     def encode(
         self, text: str, *, add_special_tokens: bool = True, max_length: int | None = None
     ) -> Encoding:
@@ -232,6 +236,13 @@ class TabTokenizer(Tokenizer):
         self.vocab_size, named = int(made.vocabSize), made.padId
         self.pad_id = _named_id(self, "pad_token", tokenizer_config) if named is None else named
         self.unk_id = _named_id(self, "unk_token", tokenizer_config)
+
+    def __reduce__(self) -> Any:
+        """TypeError: what JavaScript holds is in this tab alone."""
+        raise TypeError(
+            "a tokenizer in the tab is not pickled; save the model with save_pretrained, or its "
+            "weights with rl.save(model.state_dict(), path)"
+        )
 
     def token_to_id(self, token: str) -> int | None:
         """The id of `token`, or None."""

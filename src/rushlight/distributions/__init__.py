@@ -1,7 +1,8 @@
 """Types of rushlight.distributions. Written by tools/stubs.py (`make format`)."""
 
 from rushlight.core.distributions import (
-    constraints as constraints, kl as kl, transforms as transforms
+    constraint_registry as constraint_registry, constraints as constraints, kl as kl, transforms as
+    transforms
 )
 from rushlight.core.distributions.bounded import (
     ContinuousBernoulli as ContinuousBernoulli, GeneralizedPareto as GeneralizedPareto, Kumaraswamy
@@ -15,6 +16,9 @@ from rushlight.core.distributions.composed import (
     Independent as Independent, LogNormal as LogNormal, LogisticNormal as LogisticNormal,
     MixtureSameFamily as MixtureSameFamily, Pareto as Pareto, TransformedDistribution as
     TransformedDistribution
+)
+from rushlight.core.distributions.constraint_registry import (
+    biject_to as biject_to, transform_to as transform_to
 )
 from rushlight.core.distributions.continuous import (
     Cauchy as Cauchy, Exponential as Exponential, Gumbel as Gumbel, HalfCauchy as HalfCauchy,
