@@ -85,8 +85,23 @@ def pytest_collection(session: pytest.Session):  # type: ignore[no-untyped-def]
     gc.disable()
     yield
     gc.enable()
+    if "hypothesis.core" in sys.modules:
+        _draw_once()
     gc.freeze()
     session.config.add_cleanup(gc.unfreeze)  # libraries complain of what outlives the interpreter
+
+
+def _draw_once() -> None:
+    """Let Hypothesis register its generator, whose owner it does not see among what is frozen."""
+    import hypothesis
+    from hypothesis import strategies
+
+    @hypothesis.settings(max_examples=1, database=None)
+    @hypothesis.given(strategies.none())
+    def drawn(value: None) -> None:
+        pass
+
+    drawn()
 
 
 @pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups

@@ -100,8 +100,9 @@ class DecodeSession:
         moved, written = self._changed.changes(model)
         if moved or self.cache.dtype.name != cache_type:
             return False
-        before = model.linear_in_use(self.activation_precision)
-        other = linear != self.activation_precision and model.linear_in_use(linear) != before
+        other = linear != self.activation_precision
+        if other:
+            other = model.linear_in_use(linear) != model.linear_in_use(self.activation_precision)
         if written or other:
             self.restart()
         return True
