@@ -62,7 +62,7 @@ def test_the_wheel_is_small_and_pure(built: Any) -> None:
     # The page loads one of them: kernels are added where a measurement asks for one.
     assert all(i.file_size < 200_000 for i in modules.values())
     # A family is about 1 KB of it, the modules of the tab 110 KB. It grows with families and ops.
-    assert built.wheel.stat().st_size < 4_000_000
+    assert built.wheel.stat().st_size < 5_000_000
 
 
 def test_the_wheel_holds_every_source_file(built: Any, root: Path) -> None:

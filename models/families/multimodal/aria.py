@@ -89,7 +89,7 @@ class _Queries(nn.Module):
         inner = attention.multihead_attn
         seen = attention.layer_norm_kv(states)
         queries = part.query[: self.queries[count]].unsqueeze(0)
-        given = (
+        projected = (
             attention.q_proj(attention.layer_norm(queries)),
             attention.k_proj(seen),
             attention.v_proj(seen),
@@ -97,7 +97,7 @@ class _Queries(nn.Module):
         heads = [
             (x @ weight.t() + bias).unflatten(2, (self.heads, -1)).transpose(1, 2)
             for x, weight, bias in zip(
-                given, inner.in_proj_weight.chunk(3), inner.in_proj_bias.chunk(3), strict=True
+                projected, inner.in_proj_weight.chunk(3), inner.in_proj_bias.chunk(3), strict=True
             )
         ]
         x = inner.out_proj(scaled_dot_product_attention(*heads).transpose(1, 2).flatten(2))
@@ -181,10 +181,10 @@ def _processor(
         raise FormatError(f"{said.name}: max_image_size is {side}; supported: 490, 980")
     sizes = None
     if said.flag("split_image", False):
-        given = said.values.get("split_resolutions")
+        stored = said.values.get("split_resolutions")
         sizes = [(490 * down, 490 * across) for down, across in _GRIDS]
-        if given is not None:
-            sizes = sizes_of(f"{said.name}: split_resolutions", given)
+        if stored is not None:
+            sizes = sizes_of(f"{said.name}: split_resolutions", stored)
     patches = (side // tower.patch[0]) * (side // tower.patch[1])
     if patches not in queries:
         raise FormatError(

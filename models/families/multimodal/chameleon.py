@@ -70,13 +70,13 @@ class Config(llama.Config):
 class _Block(nn.Module):
     """Two convolutions, each after a norm, and what they are added to."""
 
-    def __init__(self, given: int, out: int) -> None:
-        self.norm1, self.norm2 = (nn.GroupNorm(_GROUPS, n, _EPS) for n in (given, out))
-        self.conv1 = nn.Conv2d(given, out, 3, padding=1)
+    def __init__(self, inside: int, out: int) -> None:
+        self.norm1, self.norm2 = (nn.GroupNorm(_GROUPS, n, _EPS) for n in (inside, out))
+        self.conv1 = nn.Conv2d(inside, out, 3, padding=1)
         self.conv2 = nn.Conv2d(out, out, 3, padding=1)
-        if given != out:
-            self.nin_shortcut = nn.Conv2d(given, out, 1)
-        self.changes = given != out
+        if inside != out:
+            self.nin_shortcut = nn.Conv2d(inside, out, 1)
+        self.changes = inside != out
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.conv1(_swish(self.norm1(x)))

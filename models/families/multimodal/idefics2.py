@@ -63,10 +63,10 @@ class Config:
 class _Mlp(nn.Module):
     """down_proj(act(gate_proj(x)) * up_proj(x)), without biases."""
 
-    def __init__(self, given: int, inner: int, out: int, act: str) -> None:
+    def __init__(self, inside: int, inner: int, out: int, act: str) -> None:
         self.act = ACTIVATIONS[act]
-        self.gate_proj = nn.Linear(given, inner, bias=False)
-        self.up_proj = nn.Linear(given, inner, bias=False)
+        self.gate_proj = nn.Linear(inside, inner, bias=False)
+        self.up_proj = nn.Linear(inside, inner, bias=False)
         self.down_proj = nn.Linear(inner, out, bias=False)
 
     def forward(self, x: Tensor) -> Tensor:

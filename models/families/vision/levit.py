@@ -55,8 +55,8 @@ class Config:
 class _Product(nn.Module):
     """A product without bias, and a batch norm."""
 
-    def __init__(self, given: int, out: int) -> None:
-        self.linear, self.batch_norm = nn.Linear(given, out, bias=False), nn.BatchNorm1d(out)
+    def __init__(self, inside: int, out: int) -> None:
+        self.linear, self.batch_norm = nn.Linear(inside, out, bias=False), nn.BatchNorm1d(out)
 
     def forward(self, x: Tensor) -> Tensor:
         y = self.linear(x)
@@ -71,15 +71,15 @@ class _Attention(nn.Module):
     """
 
     def __init__(
-        self, given: int, out: int, heads: int, widths: tuple[int, int], side: int, step: int
+        self, inside: int, out: int, heads: int, widths: tuple[int, int], side: int, step: int
     ) -> None:
         self.heads, self.widths, self.side, self.step = heads, widths, side, step
         key, value = widths
         if step == 1:
-            put(self, "queries_keys_values", _Product(given, (2 * key + value) * heads))
+            put(self, "queries_keys_values", _Product(inside, (2 * key + value) * heads))
         else:
-            put(self, "keys_values", _Product(given, (key + value) * heads))
-            put(self, "queries", _Product(given, key * heads))
+            put(self, "keys_values", _Product(inside, (key + value) * heads))
+            put(self, "queries", _Product(inside, key * heads))
         put(self, "projection", _Product(value * heads, out))
         places = np.indices((side, side)).reshape(2, -1).T
         asking = places[(places % step == 0).all(1)]

@@ -22,7 +22,7 @@ from rushlight.models.layers.sound.encodec import EncodecModel
 from rushlight.models.model import Model
 from rushlight.models.small_files import find_tokenizer
 
-Held = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
+KeysValues = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
 
 
 class _Attention(nn.Module):
@@ -63,17 +63,17 @@ class _Layer(nn.Module):
         self.final_layer_norm = nn.LayerNorm(width)
 
     def forward(
-        self, x: Tensor, held: Held, place: str, masks: tuple[Tensor | None, Tensor | None]
+        self, x: Tensor, cache: KeysValues, place: str, masks: tuple[Tensor | None, Tensor | None]
     ) -> Tensor:
         """masks: of the frames and of the text."""
         y = self.self_attn_layer_norm(x)
         keys, values = self.self_attn.remember(y)
-        if place in held:
-            keys, values = cat([held[place][0], keys], 2), cat([held[place][1], values], 2)
-        held[place] = keys, values
+        if place in cache:
+            keys, values = cat([cache[place][0], keys], 2), cat([cache[place][1], values], 2)
+        cache[place] = keys, values
         x = x + self.self_attn(y, keys, values, masks[0])
         if self.reads:
-            text = held[f"text:{place}"]
+            text = cache[f"text:{place}"]
             x = x + self.encoder_attn(self.encoder_attn_layer_norm(x), *text, masks[1])
         y = self.fc2(self.act(self.fc1(self.final_layer_norm(x))))
         out: Tensor = x + y
@@ -135,16 +135,16 @@ class MusicModel(Model):
         """
         return states * 0  # attention makes nothing of them
 
-    def remembered(self, states: Tensor) -> Held:
+    def remembered(self, states: Tensor) -> KeysValues:
         """What `step` holds before the first codes: the text's keys and values in each layer."""
         layers: Any = self.get_submodule("decoder.model.decoder.layers")
         pairs = (layer.encoder_attn.remember(states) for layer in layers)
         return {f"text:{i}": pair for i, pair in enumerate(pairs)}
 
-    def step(self, codes: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
+    def step(self, codes: Tensor, cache: KeysValues, mask: Tensor | None = None) -> Tensor:
         """Logits (batch, codebooks, n, codes) after further codes (batch, codebooks, n).
 
-        held: what `remembered` made, to which these codes are added. mask (batch, length): of the
+        cache: what `remembered` made, to which these codes are added. mask (batch, length): of the
         text. ValueError for another number of codebooks.
         """
         c: Any = self.inner
@@ -158,17 +158,17 @@ class MusicModel(Model):
         x = tables[0](codes[:, 0])
         for i in range(1, c.num_codebooks):
             x = x + tables[i](codes[:, i])
-        x = net.layer_norm(self.through(x, held, mask))
+        x = net.layer_norm(self.through(x, cache, mask))
         heads = self.get_submodule("decoder.lm_heads").children()
         return stack([head(x) for head in heads], 1)
 
-    def through(self, x: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
+    def through(self, x: Tensor, cache: KeysValues, mask: Tensor | None = None) -> Tensor:
         """Further inputs x (batch, n, width) through the layers, with their positions.
 
-        held: what came before, to which these are added. mask (batch, length): of the text. It
+        cache: what came before, to which these are added. mask (batch, length): of the text. It
         raises nothing of its own.
         """
-        start, n = (held["0"][0].shape[2] if "0" in held else 0), x.shape[1]
+        start, n = (cache["0"][0].shape[2] if "0" in cache else 0), x.shape[1]
         x = x + tensor(waves(start, n, x.shape[2]), device=x.device).to(x.dtype)
         before = None
         if n > 1:
@@ -177,7 +177,7 @@ class MusicModel(Model):
         text = None if mask is None else (mask != 0)[:, None, None, :]
         layers: Any = self.get_submodule("decoder.model.decoder.layers")
         for i, layer in enumerate(layers.children()):
-            x = layer(x, held, str(i), (before, text))
+            x = layer(x, cache, str(i), (before, text))
         return x
 
     def forward(self, ids: Tensor, codes: Tensor, attention_mask: Tensor | None = None) -> Tensor:
@@ -186,8 +186,8 @@ class MusicModel(Model):
         `codes` are (batch, codebooks, n), delayed; attention_mask (batch, length): of the text.
         ValueError as of `step`.
         """
-        held = self.remembered(self.read(ids, attention_mask))
-        return self.step(codes, held, attention_mask)
+        cache = self.remembered(self.read(ids, attention_mask))
+        return self.step(codes, cache, attention_mask)
 
     def sound(self, codes: Tensor) -> Tensor:
         """Sound (batch, channels, n) of codes (batch, codebooks, frames), without delays."""
@@ -238,13 +238,13 @@ class MelodyModel(MusicModel):
         length = self.config.chroma_length
         return cat([states[:, :length], states[:, length:] * 0], 1)
 
-    def remembered(self, states: Tensor) -> Held:
-        held: Held = {}
-        self.through(states, held)
-        return held
+    def remembered(self, states: Tensor) -> KeysValues:
+        cache: KeysValues = {}
+        self.through(states, cache)
+        return cache
 
-    def step(self, codes: Tensor, held: Held, mask: Tensor | None = None) -> Tensor:
-        return super().step(codes, held)
+    def step(self, codes: Tensor, cache: KeysValues, mask: Tensor | None = None) -> Tensor:
+        return super().step(codes, cache)
 
 
 def waves(start: int, n: int, width: int) -> npt.NDArray[np.float32]:

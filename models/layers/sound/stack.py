@@ -1,4 +1,4 @@
-"""Layers of voices that make sound frame by frame: attention to what is held, and to a text."""
+"""Layers of voices that make sound frame by frame: attention to earlier frames, and to a text."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.positions.rotary import Rotary, RotarySpec
 
-Held = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
+KeysValues = dict[str, tuple[Tensor, Tensor]]  # keys and values by the attention's place
 
 
 @dataclass(frozen=True)
@@ -37,8 +37,8 @@ class Attending:
     causal: bool = True
 
 
-class HeldAttention(nn.Module):
-    """Attention whose keys and values of earlier steps are held under a name."""
+class CachedAttention(nn.Module):
+    """Attention whose keys and values of earlier steps are kept under a name."""
 
     def __init__(self, width: int, spec: Attending) -> None:
         inside = spec.inside or width
@@ -67,22 +67,24 @@ class HeldAttention(nn.Module):
         """x (batch, n, width) attends to a memory, where `mask` (batch, 1, 1, m) is true."""
         return self._out(self._split(self.q_proj(x)), *memory, mask, x)
 
-    def forward(self, x: Tensor, held: Held, place: str, mask: Tensor | None = None) -> Tensor:
-        """x (batch, n, width) attends to the steps that `held` has under `place`, and to itself.
+    def forward(
+        self, x: Tensor, cache: KeysValues, place: str, mask: Tensor | None = None
+    ) -> Tensor:
+        """x (batch, n, width) attends to the steps that `cache` has under `place`, and to itself.
 
         mask (batch, 1, 1, n): of what is attended to, where attention is not causal.
         """
-        start = held[place][0].shape[2] if place in held else 0
+        start = cache[place][0].shape[2] if place in cache else 0
         q = self._turned(self._split(self.q_proj(x)), start)
         k, v = self.remember(x)
         k = self._turned(k, start)
-        if place in held:
-            k, v = cat([held[place][0], k], 2), cat([held[place][1], v], 2)
-        held[place] = k, v
+        if place in cache:
+            k, v = cat([cache[place][0], k], 2), cat([cache[place][1], v], 2)
+        cache[place] = k, v
         n = x.shape[1]
         if self.spec.causal and n > 1:
-            at = ops.arange(start, start + n, device=x.device).unsqueeze(1)
-            mask = at >= ops.arange(start + n, device=x.device)
+            rows = ops.arange(start, start + n, device=x.device).unsqueeze(1)
+            mask = rows >= ops.arange(start + n, device=x.device)
         return self._out(q, k, v, mask, x)
 
     def _out(self, q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, x: Tensor) -> Tensor:
@@ -119,24 +121,24 @@ class GatedMLP(nn.Module):
         return out
 
 
-class HeldLayer(nn.Module):
+class CachedLayer(nn.Module):
     """Attention and an MLP, each after a norm, as Llama's layers have them."""
 
     def __init__(self, width: int, spec: Attending, mlp: nn.Module, norm: Any) -> None:
         """norm: () -> a norm of the width."""
-        self.self_attn, self.mlp = HeldAttention(width, spec), mlp
+        self.self_attn, self.mlp = CachedAttention(width, spec), mlp
         self.input_layernorm, self.post_attention_layernorm = norm(), norm()
 
-    def forward(self, x: Tensor, held: Held, place: str) -> Tensor:
-        x = x + self.self_attn(self.input_layernorm(x), held, place)
+    def forward(self, x: Tensor, cache: KeysValues, place: str) -> Tensor:
+        x = x + self.self_attn(self.input_layernorm(x), cache, place)
         out: Tensor = x + self.mlp(self.post_attention_layernorm(x))
         return out
 
 
-def through(layers: Any, x: Tensor, held: Held, name: str = "") -> Tensor:
-    """x (batch, n, width) through layers, whose places in `held` begin with `name`."""
+def through(layers: Any, x: Tensor, cache: KeysValues, name: str = "") -> Tensor:
+    """x (batch, n, width) through layers, whose places in `cache` begin with `name`."""
     for i, layer in enumerate(layers):
-        x = layer(x, held, f"{name}{i}")
+        x = layer(x, cache, f"{name}{i}")
     return x
 
 

@@ -17,7 +17,7 @@ from rushlight.core.ops.join import cat
 from rushlight.core.tensor.convert import tensor
 from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.sound.encodec import EncodecModel
-from rushlight.models.layers.sound.stack import Held, row_of, through
+from rushlight.models.layers.sound.stack import KeysValues, row_of, through
 from rushlight.models.layers.speech.voice import Voice, VoiceText
 from rushlight.models.speech.speaking import picking
 
@@ -33,21 +33,21 @@ class _Attention(nn.Module):
         self.att_proj = nn.Linear(c.hidden_size, 3 * c.hidden_size, c.bias)
         self.out_proj = nn.Linear(c.hidden_size, c.hidden_size, c.bias)
 
-    def forward(self, x: Tensor, held: Held | None, place: str) -> Tensor:
+    def forward(self, x: Tensor, cache: KeysValues | None, place: str) -> Tensor:
         batch, n, width = x.shape
         q, k, v = (
             y.reshape(batch, n, self.heads, -1).transpose(1, 2)
             for y in self.att_proj(x).chunk(3, -1)
         )
         mask = None
-        if held is not None:
-            start = held[place][0].shape[2] if place in held else 0
+        if cache is not None:
+            start = cache[place][0].shape[2] if place in cache else 0
             if start:
-                k, v = cat([held[place][0], k], 2), cat([held[place][1], v], 2)
-            held[place] = k, v
+                k, v = cat([cache[place][0], k], 2), cat([cache[place][1], v], 2)
+            cache[place] = k, v
             if n > 1:
-                at = ops.arange(start, start + n, device=x.device).unsqueeze(1)
-                mask = at >= ops.arange(start + n, device=x.device)
+                rows = ops.arange(start, start + n, device=x.device).unsqueeze(1)
+                mask = rows >= ops.arange(start + n, device=x.device)
         y = scaled_dot_product_attention(q, k, v, attn_mask=mask)
         out: Tensor = self.out_proj(y.transpose(1, 2).reshape(batch, n, width))
         return out
@@ -63,8 +63,8 @@ class _Block(nn.Module):
         self.mlp.in_proj = nn.Linear(width, 4 * width, c.bias)
         self.mlp.out_proj = nn.Linear(4 * width, width, c.bias)
 
-    def forward(self, x: Tensor, held: Held | None, place: str) -> Tensor:
-        x = x + self.attn(self.layernorm_1(x), held, place)
+    def forward(self, x: Tensor, cache: KeysValues | None, place: str) -> Tensor:
+        x = x + self.attn(self.layernorm_1(x), cache, place)
         mlp: Any = self.mlp
         out: Tensor = x + mlp.out_proj(ops.gelu(mlp.in_proj(self.layernorm_2(x))))
         return out
@@ -81,15 +81,15 @@ class BarkStage(nn.Module):
         self.layernorm_final = nn.LayerNorm(c.hidden_size, bias=c.bias)
         self.lm_head = nn.Linear(c.hidden_size, c.output_vocab_size, bias=False)
 
-    def forward(self, x: Tensor, held: Held) -> Tensor:
-        """held: what came before, to which x is added. ValueError beyond the context."""
-        start = held["0"][0].shape[2] if held else 0
+    def forward(self, x: Tensor, cache: KeysValues) -> Tensor:
+        """cache: what came before, to which x is added. ValueError beyond the context."""
+        start = cache["0"][0].shape[2] if cache else 0
         if start + x.shape[1] > self.c.block_size:
             raise ValueError(
                 f"bark: {start + x.shape[1]} places are beyond block_size {self.c.block_size}"
             )
         x = x + self.position_embeds_layer(row_of(np.arange(start, start + x.shape[1]), x.device))
-        out: Tensor = self.lm_head(self.layernorm_final(through(self.layers, x, held)))
+        out: Tensor = self.lm_head(self.layernorm_final(through(self.layers, x, cache)))
         return out
 
 
@@ -130,10 +130,10 @@ class BarkFine(nn.Module):
         for layer in self.layers:
             x = layer(x, None, "")
         x = self.layernorm_final(x)
-        at = book - self.c.n_codes_given
+        head = book - self.c.n_codes_given
         # A head shares the table of the book after its place.
         out: Tensor = (
-            x @ tables[at + 1].weight.T if self.c.tie_word_embeddings else self.lm_heads[at](x)
+            x @ tables[head + 1].weight.T if self.c.tie_word_embeddings else self.lm_heads[head](x)
         )
         return out
 
@@ -248,10 +248,10 @@ class BarkVoice(Voice):
         rows = [row_of(values, self.device) for values in (padded, before, [begin])]
         x = cat([table(rows[0]) + table(rows[1]), table(rows[2])], 1)
         temperature, top_k = self._temperature(name, options)
-        held: Held = {}
+        cache: KeysValues = {}
         codes: list[int] = []
         for _ in range(min(steps, stage.c.block_size - most - 1)):
-            logits = np.array((yield stage(x, held)[:, -1].float().readback()), np.float64)
+            logits = np.array((yield stage(x, cache)[:, -1].float().readback()), np.float64)
             logits[:, size:end], logits[:, end + 1 :] = -np.inf, -np.inf
             shares = np.exp(logits[0] - logits[0].max())
             if early and shares[end] > early * shares.sum():
@@ -278,29 +278,30 @@ class BarkVoice(Voice):
         book_size = s.count("", "codebook_size", 1024, 1)
         rate = picking.number_of(s.stage("semantic_config"), "semantic_rate_hz", 49.9, 1e-3, 1e6)
         ratio = picking.number_of(s.stage(name), "coarse_rate_hz", 75, 1e-3, 1e6) / rate * books
-        earlier, made = _histories(prompt, past, ratio, books, book_size, size)
-        base, known = len(earlier), len(made)
+        earlier, coarse = _histories(prompt, past, ratio, books, book_size, size)
+        base, known = len(earlier), len(coarse)
         total = round(math.floor(len(meaning) * ratio / books) * books)
         source = np.concatenate([earlier, meaning])
         most = math.floor(past / ratio)
         temperature, top_k = self._temperature(name, options)
         table: Any = stage.input_embeds_layer
-        while len(made) - known < total:
-            done = len(made) - known
-            at = base + round(done / ratio)
-            part = source[max(0, at - most) :][:width]
-            part = np.concatenate([part, np.full(width - len(part), fill, np.int64)])
-            x = table(row_of(np.concatenate([part, [begin], made[-past:]]), self.device))
-            held: Held = {}
+        while len(coarse) - known < total:
+            done = len(coarse) - known
+            place = base + round(done / ratio)
+            window_codes = source[max(0, place - most) :][:width]
+            spare = np.full(width - len(window_codes), fill, np.int64)
+            ids = np.concatenate([window_codes, spare, [begin], coarse[-past:]])
+            x = table(row_of(ids, self.device))
+            cache: KeysValues = {}
             for i in range(min(window, total - done)):
-                logits = np.array((yield stage(x, held)[:, -1].float().readback()), np.float64)
+                logits = np.array((yield stage(x, cache)[:, -1].float().readback()), np.float64)
                 first = size + i % 2 * book_size
                 logits[:, :first] = -np.inf
                 if i % 2 == 0:
                     logits[:, first + book_size :] = -np.inf
-                made = np.append(made, picking.pick(logits, draw, temperature, top_k))
-                x = table(row_of(made[-1:], self.device))
-        codes: Codes = (made[known:].reshape(-1, books) - size) % book_size
+                coarse = np.append(coarse, picking.pick(logits, draw, temperature, top_k))
+                x = table(row_of(coarse[-1:], self.device))
+        codes: Codes = (coarse[known:].reshape(-1, books) - size) % book_size
         return codes
 
     def _fine(
@@ -315,9 +316,9 @@ class BarkVoice(Voice):
         asked = options.get("noise_scale")
         heat = picking.number_of(s.stage(name), "temperature", 1.0, 0.0, 1e6)
         heat = heat if asked is None else float(asked)
-        frames, given = coarse.shape
+        frames, first_books = coarse.shape
         codes = np.full((frames, books), size, np.int64)
-        codes[:, :given] = coarse
+        codes[:, :first_books] = coarse
         before = prompt[_PROMPTS[2]].T[-past:] if prompt else codes[:0]
         codes = np.concatenate([before, codes])
         short = max(0, width - len(codes))
@@ -327,7 +328,7 @@ class BarkVoice(Voice):
             start = min(turn * past, len(codes) - width)
             begin = min(len(before) + turn * past, len(codes) - past)
             block = codes[start : start + width].copy()
-            for book in range(given, books):
+            for book in range(first_books, books):
                 fed = tensor(block[None], device=self.device)
                 logits = self.fine_acoustics(fed, book)[0, begin - start :, :size].float()
                 values = np.asarray((yield logits.readback()))

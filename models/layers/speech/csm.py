@@ -18,9 +18,9 @@ from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.layers.sound.mimi import MimiModel
 from rushlight.models.layers.sound.stack import (
     Attending,
+    CachedLayer,
     GatedMLP,
-    Held,
-    HeldLayer,
+    KeysValues,
     row_of,
     through,
 )
@@ -39,15 +39,15 @@ def rename_tensors(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     return renamed
 
 
-def _layers(c: Any, rotary: RotarySpec) -> nn.ModuleList[HeldLayer]:
+def _layers(c: Any, rotary: RotarySpec) -> nn.ModuleList[CachedLayer]:
     spec = Attending(
         c.num_attention_heads, c.num_key_value_heads, c.head_dim, rotary, bias=c.attention_bias
     )
 
-    def layer() -> HeldLayer:
+    def layer() -> CachedLayer:
         act = ACTIVATIONS[c.hidden_act]
         mlp = GatedMLP(c.hidden_size, c.intermediate_size, act, c.mlp_bias)
-        return HeldLayer(
+        return CachedLayer(
             c.hidden_size, spec, mlp, lambda: nn.RMSNorm(c.hidden_size, c.rms_norm_eps)
         )
 
@@ -136,19 +136,19 @@ class CsmVoice(Voice):
         out: Tensor = table(codes + starts).sum(2)
         return out
 
-    def read(self, x: Tensor, held: Held) -> Tensor:
-        """The states (batch, n, width) after further inputs (batch, n, width), held from now on."""
+    def read(self, x: Tensor, cache: KeysValues) -> Tensor:
+        """The states of inputs x (batch, n, width) after those of `cache`, which then has both."""
         net: Any = self.backbone_model
-        out: Tensor = net.norm(through(net.layers, x, held))
+        out: Tensor = net.norm(through(net.layers, x, cache))
         return out
 
-    def deeper(self, x: Tensor, held: Held) -> Tensor:
-        """States (batch, n, depth's width) of a frame's parts x (batch, n, width), held then.
+    def deeper(self, x: Tensor, cache: KeysValues) -> Tensor:
+        """States (batch, n, depth's width) of a frame's parts x (batch, n, width).
 
         The first part is the state of the frame, the others are its codes' vectors.
         """
         net: Any = self.depth_decoder.model
-        out: Tensor = net.norm(through(net.layers, net.inputs_embeds_projector(x), held))
+        out: Tensor = net.norm(through(net.layers, net.inputs_embeds_projector(x), cache))
         return out
 
     def vectors(self, codes: Tensor, first: int) -> Tensor:
@@ -200,14 +200,14 @@ class CsmVoice(Voice):
         }
         wide, deep = (picking.temperature_of(options, told) for told in (self.told, inner))
         deep_k = picking.count_of(inner, "top_k", 50, 1, 1 << 30)
-        held: Held = {}
+        cache: KeysValues = {}
         x, frames = self.embed_text_tokens(row_of(text.ids, self.device)), []
         heads: Any = self.depth_decoder.codebooks_head.weight
         for _ in range(min(most, c.max_position_embeddings - len(text.ids))):
-            state = self.read(x, held)[:, -1:]
+            state = self.read(x, cache)[:, -1:]
             logits = np.asarray((yield self.lm_head(state[:, 0]).float().readback()))
             codes = [int(picking.pick(logits, draw, wide, top_k)[0])]
-            within: Held = {}
+            within: KeysValues = {}
             part = cat([state, self.vectors(row_of(codes, self.device), 0)], 1)
             for book in range(1, c.num_codebooks):
                 row = self.deeper(part, within)[:, -1]

@@ -16,7 +16,7 @@ from rushlight.core.tensor.tensor import Tensor
 from rushlight.models.layers.mlp import ACTIVATIONS
 from rushlight.models.layers.naming import put
 from rushlight.models.layers.sound.dac import DacModel
-from rushlight.models.layers.sound.stack import Attending, Held, HeldAttention, row_of
+from rushlight.models.layers.sound.stack import Attending, CachedAttention, KeysValues, row_of
 from rushlight.models.layers.speech.voice import Voice, VoiceText
 
 _HUB = "descript/dac_44khz"
@@ -44,7 +44,7 @@ class _TextLayer(nn.Module):
         self.pre_sa_norm, self.post_sa_norm = (
             nn.RMSNorm(c.hidden_size, c.norm_eps) for _ in range(2)
         )
-        self.self_attention, self.mlp = HeldAttention(c.hidden_size, spec), _MLP(c)
+        self.self_attention, self.mlp = CachedAttention(c.hidden_size, spec), _MLP(c)
 
     def forward(self, x: Tensor) -> Tensor:
         x = x + self.self_attention(self.pre_sa_norm(x), {}, "")
@@ -57,16 +57,16 @@ class _FrameLayer(nn.Module):
 
     def __init__(self, c: Any, spec: Attending, cross: Attending) -> None:
         width = c.hidden_size
-        self.self_attention = HeldAttention(width, spec)
-        self.cross_attention = HeldAttention(width, cross)
+        self.self_attention = CachedAttention(width, spec)
+        self.cross_attention = CachedAttention(width, cross)
         self.pre_sa_norm, self.pre_ca_norm, self.pre_mlp_norm = (
             nn.RMSNorm(width, c.norm_eps) for _ in range(3)
         )
         self.mlp = _MLP(c)
 
-    def forward(self, x: Tensor, held: Held, place: str) -> Tensor:
-        x = x + self.self_attention(self.pre_sa_norm(x), held, place)
-        x = x + self.cross_attention.read(self.pre_ca_norm(x), held[f"text:{place}"], None)
+    def forward(self, x: Tensor, cache: KeysValues, place: str) -> Tensor:
+        x = x + self.self_attention(self.pre_sa_norm(x), cache, place)
+        x = x + self.cross_attention.read(self.pre_ca_norm(x), cache[f"text:{place}"], None)
         out: Tensor = x + self.mlp(self.pre_mlp_norm(x))
         return out
 
@@ -137,7 +137,7 @@ class DiaVoice(Voice):
 
         return Sentences(ids_of, self.text.max_position_embeddings)
 
-    def read(self, ids: Tensor) -> Held:
+    def read(self, ids: Tensor) -> KeysValues:
         """What `step` holds before the first frame: a text's keys and values in each layer.
 
         ids: bytes (batch, n).
@@ -150,10 +150,10 @@ class DiaVoice(Voice):
         layers = enumerate(net.decoder.layers)
         return {f"text:{i}": layer.cross_attention.remember(x) for i, layer in layers}
 
-    def step(self, codes: Tensor, held: Held) -> Tensor:
+    def step(self, codes: Tensor, cache: KeysValues) -> Tensor:
         """Logits (batch, books, m, codes) after further codes (batch, books, m).
 
-        held: what `read` made, to which these codes are added. ValueError for another shape.
+        cache: what `read` made, to which these codes are added. ValueError for another shape.
         """
         c, net = self.inner, self.model.decoder
         if codes.ndim != 3 or codes.shape[1] != c.num_channels or not codes.shape[2]:
@@ -163,7 +163,7 @@ class DiaVoice(Voice):
         starts = row_of(np.arange(c.num_channels) * c.vocab_size, codes.device).unsqueeze(-1)
         x = net.embeddings.embed(codes + starts).sum(1)
         for i, layer in enumerate(net.layers):
-            x = layer(x, held, str(i))
+            x = layer(x, cache, str(i))
         logits = self.logits_dense(net.norm(x))
         out: Tensor = logits.reshape(*x.shape[:2], c.num_channels, -1).transpose(1, 2)
         return out
@@ -192,25 +192,25 @@ class DiaVoice(Voice):
         most = min(most, c.max_position_embeddings)
         ids = row_of(text.ids, self.device)
         guided = guidance > 1
-        held = self.read(cat([ids, ids * 0], 0) if guided else ids)
+        cache = self.read(cat([ids, ids * 0], 0) if guided else ids)
         delays, books = self.delays, np.arange(c.num_channels)
         codes = np.full((c.num_channels, 1), c.bos_token_id, np.int64)
         ended = None
         while ended is None or codes.shape[1] <= ended + delays.max():
             last = codes[None, :, -1:]
             fed = tensor(np.concatenate([last, last]) if guided else last, device=self.device)
-            logits = np.asarray((yield self.step(fed, held)[:, :, -1].float().readback()))
+            logits = np.asarray((yield self.step(fed, cache)[:, :, -1].float().readback()))
             scores = self._allowed(_guided(logits, guidance, top_k), ended is None)
             bounds = (None, 1.0) if temperature <= 0 else (top_k, top_p)
             varied = max(temperature, 1.0) if temperature > 0 else 0.0
             chosen = picking.pick(scores, draw, varied, *bounds)
-            at = codes.shape[1]
-            if ended is None and (chosen[0] == c.eos_token_id or at >= most - 1):
-                ended = at
-            chosen = np.where(at <= delays, c.bos_token_id, chosen)
+            length = codes.shape[1]
+            if ended is None and (chosen[0] == c.eos_token_id or length >= most - 1):
+                ended = length
+            chosen = np.where(length <= delays, c.bos_token_id, chosen)
             if ended is not None:
-                chosen = np.where(at == ended + delays, c.eos_token_id, chosen)
-                chosen = np.where(at > ended + delays, c.pad_token_id, chosen)
+                chosen = np.where(length == ended + delays, c.eos_token_id, chosen)
+                chosen = np.where(length > ended + delays, c.pad_token_id, chosen)
             codes = np.concatenate([codes, chosen[:, None]], 1)
         if ended == 1:
             return np.zeros(0, np.float32), np.zeros(1, np.int64)

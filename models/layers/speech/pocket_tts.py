@@ -20,8 +20,8 @@ from rushlight.models.layers.positions.rotary import RotarySpec
 from rushlight.models.layers.sound.pocket import LatentCodec
 from rushlight.models.layers.sound.stack import (
     Attending,
-    Held,
-    HeldLayer,
+    CachedLayer,
+    KeysValues,
     PlainMLP,
     row_of,
     through,
@@ -135,9 +135,9 @@ class PocketVoice(Voice):
         )
         act = ACTIVATIONS[c.hidden_act]
 
-        def layer() -> HeldLayer:
+        def layer() -> CachedLayer:
             mlp = PlainMLP(width, c.intermediate_size, act)
-            return HeldLayer(width, spec, mlp, lambda: nn.LayerNorm(width, c.layer_norm_eps))
+            return CachedLayer(width, spec, mlp, lambda: nn.LayerNorm(width, c.layer_norm_eps))
 
         put(self, "model.embed_tokens", nn.Embedding(c.vocab_size, width))
         put(self, "model.layers", nn.ModuleList([layer() for _ in range(c.num_hidden_layers)]))
@@ -196,10 +196,10 @@ class PocketVoice(Voice):
         first = net.audio_latent_proj(net.bos_latent)[None, None]
         return cat([*parts, net.embed_tokens(ids), first], 1)
 
-    def read(self, x: Tensor, held: Held) -> Tensor:
-        """The states (1, n, width) after further inputs (1, n, width), which `held` then holds."""
+    def read(self, x: Tensor, cache: KeysValues) -> Tensor:
+        """The states (1, n, width) after further inputs (1, n, width), which `cache` then has."""
         net: Any = self.model
-        out: Tensor = net.norm(through(net.layers, x, held))
+        out: Tensor = net.norm(through(net.layers, x, cache))
         return out
 
     def frame(self, state: Tensor, noise: Tensor, steps: int = 1) -> Tensor:
@@ -243,20 +243,20 @@ class PocketVoice(Voice):
             *(("frames_after_eos", 2) if long else ("frames_after_eos_short_text", 4))
         )
         most = min(math.ceil((len(text.ids) / 3 + 2) * c.frame_rate), MOST_FRAMES)
-        held: Held = {}
+        cache: KeysValues = {}
         x = self.opened(voice, row_of(text.ids, self.device))
         frames, end = [], None
-        for at in range(most):
-            state = self.read(x, held)[:, -1]
+        for step in range(most):
+            state = self.read(x, cache)[:, -1]
             noise = draw((1, c.latent_dim)) * np.float32(scale)
             frames.append(self.frame(state, tensor(noise, device=self.device).to(x.dtype), steps))
             x = self.model.audio_latent_proj(frames[-1]).unsqueeze(1)
             chance = float(np.asarray((yield self.eos_head(state).float().readback()))[0, 0])
             if not math.isfinite(chance):
                 raise FormatError("pocket_tts: the weights give no speech: numbers are not finite")
-            if end is None and at >= early and chance > limit:
-                end = at
-            if end is not None and at >= end + after:
+            if end is None and step >= early and chance > limit:
+                end = step
+            if end is not None and step >= end + after:
                 break
         latents = cat(frames, 0) * self.latent_std + self.latent_mean
         sound = codec.decode(latents.transpose(0, 1).unsqueeze(0))
@@ -279,8 +279,8 @@ class PocketVoice(Voice):
         from rushlight.models.speech.speaking import codecs
 
         if self.codec is None:
-            found = codecs.fetched(self.codec_name, _HUB)
-            codecs.attach(self, found, LatentCodec, self.files["config.json"])
+            folder = codecs.fetched(self.codec_name, _HUB)
+            codecs.attach(self, folder, LatentCodec, self.files["config.json"])
         assert isinstance(self.codec, LatentCodec)
         return self.codec
 
