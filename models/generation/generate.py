@@ -31,6 +31,9 @@ from rushlight.models.generation.streaming import Telling
 from rushlight.models.layers.positions.rotary import Rotary
 from rushlight.models.small_files import find_tokenizer, small_json
 
+# The first token that marks speech in vocabularies of Orpheus' kind: see speaking/orpheus.py.
+SPEECH = "<custom_token_0>"
+
 
 class CausalLM(Chatting):
     """A Model that continues token ids: forward(ids, cache, logits_to_keep=, lengths=) -> logits.
@@ -44,6 +47,7 @@ class CausalLM(Chatting):
     rotary = Rotary(())
     followed = Followed({}, 0)
     prefix_cache: PrefixCache | None = None  # of earlier prompts, if the caller gives one
+    speaking: Any = None  # what speaks for it in text-to-speech, if it writes codes of sound
     _session: ChatSession | None = None
     _batch: Batch | None = None
 
@@ -59,6 +63,11 @@ class CausalLM(Chatting):
         self.template = read_template(files)
         self.eos_ids = frozenset(end_tokens(files, self.config, self.vocab_size))
         self.followed = Followed(files, self.vocab_size, self.eos_ids)
+        if self.tokenizer is not None and self.tokenizer.token_to_id(SPEECH) is not None:
+            from rushlight.models.speech.speaking.orpheus import OrpheusVoice
+
+            self.speaking = OrpheusVoice(self, files)
+            self.tasks = (*self.tasks, "text-to-speech")
 
     def cache_specs(self) -> Sequence[CacheSpec]:
         """The state that the cache keeps for each layer; families define it."""

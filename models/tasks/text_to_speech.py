@@ -20,7 +20,12 @@ def run(model: Any, text: str, options: Mapping[str, Any], watched: bool) -> Run
     place in the text)}. phonemes: a text for each sentence. Streamed, each sentence is such a
     value, with "start" and "end" of the sentence in seconds; its times count from the beginning.
     """
-    return (yield from speech(model, text, options))
+    return (yield from speech(_voice(model), text, options))
+
+
+def _voice(model: Any) -> Any:
+    """The model, or what speaks for a language model that writes codes of sound."""
+    return getattr(model, "speaking", None) or model
 
 
 def _refuse(options: Mapping[str, Any]) -> None:
@@ -43,6 +48,7 @@ def _refuse(options: Mapping[str, Any]) -> None:
 
 def _follows(model: Any) -> frozenset[str]:
     """The options that a voice follows."""
+    model = _voice(model)
     names = {option.name for option in TASK.options}
     lacking = set() if model.speakers > 1 else {"speaker"}
     lacking |= set() if model.speaker_size else {"speaker_embeddings"}

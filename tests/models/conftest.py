@@ -60,6 +60,18 @@ def table() -> ModuleType:
 
 
 @pytest.fixture(scope="session")
+def language() -> ModuleType:
+    """The module of the tests of generation, for its tiny language model."""
+    return _module(HERE / "test_generate.py")
+
+
+@pytest.fixture(scope="session")
+def sounds() -> ModuleType:
+    """The module of the tests of codecs and sounds, for what it makes of a row."""
+    return _module(HERE / "test_sounds.py")
+
+
+@pytest.fixture(scope="session")
 def rows() -> ModuleType:
     """The module of the families' tests, for what it makes of a row."""
     return _module(HERE / "test_families.py")
