@@ -13,6 +13,7 @@ from rushlight.models.onnx.files import Asked, find_files
 from rushlight.models.onnx.graph import GraphModel, config_of
 from rushlight.models.onnx.loading import Files, chosen, finished
 from rushlight.models.onnx.ocr import read_by, roles_of
+from rushlight.models.onnx.supertonic import GRAPHS, is_supertonic, supertonic
 
 
 async def from_streams(
@@ -27,7 +28,10 @@ async def from_streams(
 
     place, found = await device_async(device), find_files(graphs)
     roles = roles_of(list(found.paths))
-    if roles:
+    speaks = is_supertonic(found.paths)
+    if speaks:
+        wanted = found.choose(GRAPHS, dtype)
+    elif roles:
         paths = found.choose(roles.values(), dtype)
         wanted = {role: paths[name] for role, name in roles.items()}
     else:
@@ -43,6 +47,8 @@ async def from_streams(
         }
         source = await open_remote(graphs[path], path, beside)
         loaded[name] = await onnx.load_async(source, device=place)
+    if speaks:
+        return supertonic(loaded, files)
     if roles:
         return read_by(loaded, files)
     model = finished(config_of(files), loaded, files)

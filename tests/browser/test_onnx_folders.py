@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from tests.models.onnx.folders import folder
+from tests.models.onnx.voice_files import write
 
 import rushlight as rl
 
@@ -83,6 +85,29 @@ def test_a_folder_is_loaded_by_its_address(
         assert found["device"] == where
         assert_same(found["answer"], answered(place, call))
         assert found["last"]["loaded"] > 0
+
+
+SPEAK = """async ([where, device]) => {
+  const pipe = await rl.pipeline("text-to-speech", where, { device });
+  const { audio, samplingRate } = await pipe("Hi there.", { seed: 5, speakerEmbeddings: "F1" });
+  await pipe.model.dispose();
+  return [samplingRate, ...audio];
+}"""
+
+
+@pytest.mark.warm_start
+@pytest.mark.parametrize("where", ["cpu", "webgpu"])
+def test_a_voice_of_graphs_speaks(
+    where: str, shared_page: Any, pages: Any, serve: Any, tmp_path: Path
+) -> None:
+    pages.expect("404")
+    place = write(tmp_path)
+    files = [p for p in place.rglob("*") if p.is_file()]
+    rows = [{"path": p.relative_to(place).as_posix(), "size": p.stat().st_size} for p in files]
+    (place / "manifest.json").write_text(json.dumps({"name": "voice", "files": rows}))
+    rate, *audio = shared_page.evaluate(SPEAK, [serve(place, cors=True).url, where])
+    told = rl.pipeline("text-to-speech", place)("Hi there.", seed=5, speaker_embeddings="F1")
+    assert rate == told["sampling_rate"] and audio == pytest.approx(told["audio"], abs=1e-4)
 
 
 @pytest.fixture(scope="module")

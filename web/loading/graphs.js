@@ -22,6 +22,21 @@ const NAMES = [
   "vision_encoder", "prompt_encoder_mask_decoder", "text_model", "vision_model",
 ]; // prettier-ignore
 
+// The graphs of a voice of Supertonic's kind, and the files that it reads beside them.
+const VOICE = ["duration_predictor", "text_encoder", "vector_estimator", "vocoder"];
+const VOICE_FILES = new RegExp(
+  String.raw`^(onnx/(\w+\.onnx([._]data\w*)?|tts\.json|unicode_indexer\.json)|` +
+    String.raw`voice_styles/[^/]+\.json)$`,
+);
+
+/** The files of such a voice, if a folder has one. @param {FileSpec[]} files */
+export function voiceIn(files) {
+  const graphs = new Set(files.map(({ path }) => PLACE.exec(path)?.[1]));
+  return VOICE.every((name) => graphs.has(name))
+    ? files.filter(({ path }) => VOICE_FILES.test(path))
+    : [];
+}
+
 /** Whether a path is of a graph, or of tensors beside one. @param {string} path */
 export const isGraphPart = (path) => path.replace(BESIDE, "").endsWith(".onnx");
 

@@ -1,7 +1,7 @@
 // listing.js: which files a model has, by its address, its hub id or what a visitor chose.
 
 import { isGguf, pickGguf, splitParts } from "./ggufs.js";
-import { chosenGraphs, graphsAt, isGraphPart, meansGraphs } from "./graphs.js";
+import { chosenGraphs, graphsAt, isGraphPart, meansGraphs, voiceIn } from "./graphs.js";
 import {
   INDEX, askForPipeline, askForSingle, chosenParts, isPipeline, pickPipeline, pickSingle,
 } from "./pipelines.js"; // prettier-ignore
@@ -288,6 +288,8 @@ function pick(files, where, asked = {}) {
   if (isPipeline(files)) return pickPipeline(files);
   const alike = pickSingle(files);
   if (alike.length) return alike;
+  const voice = voiceIn(files);
+  if (voice.length) return voice;
   const known = (/** @type {FileSpec} */ { path }) => path === "config.json" || path === WEIGHTS;
   if (!meansGraphs(asked) && !files.some(known)) {
     const gguf = pickGguf(files, where);
