@@ -54,6 +54,28 @@ export function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
+/** Runs `act` when it is asked for, and once for many calls: at most every 16 ms, and at most a third
+ *  of the time. @param {() => void} act */
+export function paced(act) {
+  let due = 0; // when it may run again, by performance.now()
+  /** @type {ReturnType<typeof setTimeout> | undefined} */
+  let timer;
+  const now = () => {
+    clearTimeout(timer);
+    timer = undefined;
+    const began = performance.now();
+    act();
+    const ended = performance.now();
+    due = ended + Math.max(16, 2 * (ended - began));
+  };
+  const soon = () => {
+    const wait = due - performance.now();
+    if (wait <= 0) now();
+    else timer ??= setTimeout(now, wait);
+  };
+  return { soon, now };
+}
+
 /** Makes a function to call where something begins; what it gives tells whether that is still the
  *  last that began. A slow file must not replace the one that was opened after it. */
 export function turns() {

@@ -2,7 +2,7 @@
 
 import * as job from "../shared/job.js";
 import * as choice from "../shared/model.js";
-import { byId, duration, make, offerUndo, pick, work } from "../shared/page.js";
+import { byId, duration, make, offerUndo, paced, pick, work } from "../shared/page.js";
 import { hideError } from "../shared/status.js";
 import { mark, watch } from "../shared/timing.js";
 import * as costs from "./costs.js";
@@ -240,13 +240,20 @@ function answer() {
           typeof prompt === "string"
             ? current.generate(prompt, options)
             : current.chat(/** @type {any} */ (prompt), options);
+        const painting = paced(() => {
+          const follow = atEnd();
+          const called = tools.callsOf(reply.calls ?? []);
+          body.replaceChildren(...called, ...inParts(reply.content, body));
+          if (follow) toEnd();
+        });
         await watch(current, async () => {
-          for await (const piece of pieces) {
-            reply.content += piece;
-            const follow = atEnd();
-            const called = tools.callsOf(reply.calls ?? []);
-            body.replaceChildren(...called, ...inParts(reply.content, body));
-            if (follow) toEnd();
+          try {
+            for await (const piece of pieces) {
+              reply.content += piece;
+              painting.soon(); // a long answer takes longer to paint than a token to come
+            }
+          } finally {
+            painting.now();
           }
         });
         if (!options.tools || calls.length === 0 || signal.aborted) break;
