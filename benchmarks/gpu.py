@@ -264,10 +264,12 @@ def table(found: dict[str, Any]) -> str:
     if found.get("models"):
         names = list(RUNS)
         head = ["tokens/s of prompt, answer", "loaded in s", "rushlight"]
-        head += [f"{mode}; tokens that equal exact's" for mode in MODES]
+        modes = [m for m in MODES if any(m in row.get("modes", {}) for row in found["models"])]
+        head += [f"{mode}; tokens that equal exact's" for mode in modes]
         head += [*names, "torch, float16"]
         head += ["of the copy's bandwidth", "tokens that equal llama.cpp's"]
-        parts.append(markdown(head, [_model_row(row, found["copy"]) for row in found["models"]]))
+        rows = [_model_row(row, found["copy"], modes) for row in found["models"]]
+        parts.append(markdown(head, rows))
     if "ops" in found:
         peers = found["ops"]["torch"] or {}
         rows = []
@@ -295,7 +297,7 @@ def table(found: dict[str, Any]) -> str:
     return "\n\n".join(parts)
 
 
-def _model_row(row: dict[str, Any], copied: dict[str, Any]) -> list[object]:
+def _model_row(row: dict[str, Any], copied: dict[str, Any], modes: list[str]) -> list[object]:
     def rates(samples: Any) -> str:
         if not samples or "prefill" not in samples:
             return ""
@@ -309,7 +311,7 @@ def _model_row(row: dict[str, Any], copied: dict[str, Any]) -> list[object]:
     same = f"{agreeing(own['tokens'], theirs)} of {len(own['tokens'])}" if theirs else ""
     rest = [rates(peers.get(name)) for name in (*RUNS, "torch")]
     rounding = []
-    for mode in MODES:
+    for mode in modes:
         samples = row.get("modes", {}).get(mode)
         alike = f"; {agreeing(own['tokens'], samples['tokens'])}" if samples else ""
         rounding.append(rates(samples) + alike)
