@@ -366,7 +366,7 @@ def test_positions_of_three_axes_are_plain_ones_of_texts(
 
 def test_a_whole_without_a_language_model_is_refused() -> None:
     for whole in (
-        {"model_type": "video_llama_3", "text_config": {"model_type": "quux"}},
+        {"model_type": "kosmos-2.5", "text_config": {"model_type": "quux"}},
         {"model_type": "video_llava", "text_config": {"model_type": "quux"}},
     ):
         with pytest.raises(rl.LoadError, match=f"model_type '{whole['model_type']}' is not"):
