@@ -54,8 +54,8 @@ export function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 10_000);
 }
 
-/** Runs `act` when it is asked for, and once for many calls: at most every 16 ms, and at most a third
- *  of the time. @param {() => void} act */
+/** Runs `act` when it is asked for, and once for many calls: at most every 16 ms, and at most a
+ *  third of the time. @param {() => void} act */
 export function paced(act) {
   let due = 0; // when it may run again, by performance.now()
   /** @type {ReturnType<typeof setTimeout> | undefined} */
