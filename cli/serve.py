@@ -124,10 +124,10 @@ def loaded(
 
     places = [(short, name, fetched(name)) for short, name in map(_named, names)]
     adapters = [(short, place) for short, _, place in places[1:] if is_adapter(place)]
-    whole_models = [row for row in places if (row[0], row[2]) not in adapters]
+    full_models = [row for row in places if (row[0], row[2]) not in adapters]
     rows: list[Served] = []
     # Backwards, so that the first is loaded at the end.
-    for number, (short, name, place) in reversed(list(enumerate(whole_models))):
+    for number, (short, name, place) in reversed(list(enumerate(full_models))):
         chosen = where if where is not None and number == 0 else {"device": device}
         load = partial(models.load, place, **chosen)
         stays = not limits.memory or (adapters and number == 0)

@@ -83,12 +83,35 @@ def _joined_constraint(
     return Constraint(name, check, event, any(c.is_discrete for c in parts))
 
 
-class CatTransform(Transform):
+class _Several(Transform):
+    """Transforms side by side along `dim`: each of its piece of a value."""
+
+    transforms: list[Transform]
+    dim: int
+    join: Any  # (pieces, dim) -> a value
+
+    def _pieces(self, x: Tensor) -> Sequence[Tensor]:
+        raise NotImplementedError
+
+    def _call(self, x: Tensor) -> Tensor:
+        pairs = zip(self.transforms, self._pieces(x), strict=True)
+        joined: Tensor = self.join([t(piece) for t, piece in pairs], self.dim)
+        return joined
+
+    def _inverse(self, y: Tensor) -> Tensor:
+        pairs = zip(self.transforms, self._pieces(y), strict=True)
+        joined: Tensor = self.join([t.inv(piece) for t, piece in pairs], self.dim)
+        return joined
+
+
+class CatTransform(_Several):
     """One transform for each piece of `lengths` elements along `dim`.
 
     `tseq` are the transforms; a piece has one element unless `lengths` says so. `cache_size`
     changes nothing. Raises ShapeError for another number of lengths, or of elements in a value.
     """
+
+    join = staticmethod(f.cat)
 
     def __init__(
         self,
@@ -120,14 +143,6 @@ class CatTransform(Transform):
             )
         return x.split(self.lengths, self.dim)
 
-    def _call(self, x: Tensor) -> Tensor:
-        pairs = zip(self.transforms, self._pieces(x), strict=True)
-        return f.cat([t(v) for t, v in pairs], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        pairs = zip(self.transforms, self._pieces(y), strict=True)
-        return f.cat([t.inv(v) for t, v in pairs], self.dim)
-
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Each transform's of its piece."""
         event = max(t.domain_event_dim for t in self.transforms)
@@ -140,12 +155,14 @@ class CatTransform(Transform):
         return f.cat(parts, dim) if dim < 0 else sum(parts[1:], parts[0])
 
 
-class StackTransform(Transform):
+class StackTransform(_Several):
     """One transform for each element along `dim`.
 
     `tseq` are the transforms. `cache_size` changes nothing. Raises ShapeError where a value has
     another number of elements there.
     """
+
+    join = staticmethod(f.stack)
 
     def __init__(self, tseq: Sequence[Transform], dim: int = 0, cache_size: int = 0) -> None:
         self.transforms, self.dim = list(tseq), dim
@@ -153,7 +170,7 @@ class StackTransform(Transform):
         self.domain = _joined_constraint([t.domain for t in self.transforms], dim, None)
         self.codomain = _joined_constraint([t.codomain for t in self.transforms], dim, None)
 
-    def _slices(self, x: Tensor) -> Sequence[Tensor]:
+    def _pieces(self, x: Tensor) -> Sequence[Tensor]:
         if x.shape[self.dim] != len(self.transforms):
             raise ShapeError(
                 f"StackTransform: shape {x.shape} has {x.shape[self.dim]} elements along dim "
@@ -161,17 +178,9 @@ class StackTransform(Transform):
             )
         return x.unbind(self.dim)
 
-    def _call(self, x: Tensor) -> Tensor:
-        pairs = zip(self.transforms, self._slices(x), strict=True)
-        return f.stack([t(v) for t, v in pairs], self.dim)
-
-    def _inverse(self, y: Tensor) -> Tensor:
-        pairs = zip(self.transforms, self._slices(y), strict=True)
-        return f.stack([t.inv(v) for t, v in pairs], self.dim)
-
     def log_abs_det_jacobian(self, x: Tensor, y: Tensor) -> Tensor:
         """Each transform's of its slice."""
-        rows = zip(self.transforms, self._slices(x), self._slices(y), strict=True)
+        rows = zip(self.transforms, self._pieces(x), self._pieces(y), strict=True)
         return f.stack([t.log_abs_det_jacobian(a, b) for t, a, b in rows], self.dim)
 
 

@@ -33,7 +33,6 @@ SETTINGS, LETTERS, VOICES = f"{FOLDER}tts.json", f"{FOLDER}unicode_indexer.json"
 STEPS = 5  # of the published example
 _USUAL = "M1"  # the voice of the published example
 _PAUSE = 0.3  # seconds after a sentence
-_MOST = 400  # characters of a sentence, which `words.sentences` keeps to
 
 
 def is_supertonic(graphs: Collection[str]) -> bool:
@@ -83,7 +82,7 @@ class SupertonicVoice(GraphModel, Voice):
         self.step = _whole(settings, "ae", "base_chunk_size", 1 << 16) * self.compressed
         self.latent = _whole(settings, "ttl", "latent_dim", 1 << 12) * self.compressed
         self.letters = _letters(files[LETTERS])
-        self.tokens = Sentences(self.ids_of, _MOST)
+        self.tokens = Sentences(self.ids_of)
         self.steps = STEPS
         self.styles = {
             name.removeprefix(VOICES).removesuffix(".json"): style_of(files[name], name)

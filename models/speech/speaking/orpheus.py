@@ -107,7 +107,8 @@ class OrpheusVoice:
         temperature, seed that of the tokens; `draw` is not asked. ValueError for no name,
         FormatError where the weights give no speech.
         """
-        speaker = options.get("speaker_embeddings") or _USUAL
+        speaker = options.get("speaker_embeddings")
+        speaker = _USUAL if speaker is None else speaker
         if not isinstance(speaker, str) or len(speaker) > _NAME or not speaker.isprintable():
             raise ValueError(
                 f"orpheus: speaker_embeddings is {brief(speaker)}; it must be a name, such as "
